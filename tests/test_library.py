@@ -141,8 +141,8 @@ def test_what_needs_no_model(name: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_meter_loads_its_model_once_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = []
-    real = loading.load_backend
-    monkeypatch.setattr(loading, "load_backend", lambda model, **more: loaded.append(model) or real(model, **more))
+    real = loading.load
+    monkeypatch.setattr(loading, "load", lambda model, *more: loaded.append(model) or real(model, *more))
     leakmeter.forget()
     meter = leakmeter.Meter("toy")
     assert (repr(meter), loaded) == ("<Meter of 'toy'>", [])
@@ -297,19 +297,19 @@ def test_an_option_that_is_needed_is_named_as_python_names_it() -> None:
 def test_weights_are_loaded_once_and_kept_until_they_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     loaded: list[Any] = []
     toy = loading.load_backend("toy")
-    monkeypatch.setattr(loading, "load_backend", lambda model, **options: loaded.append((model, options)) or toy)
+    monkeypatch.setattr(loading, "load", lambda model, options: loaded.append((model, options)) or toy)
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "weights").write_text("one")
     leakmeter.forget()
     for _ in range(2):
         leakmeter.influence(str(folder), CASES)
-    assert loaded == [(str(folder), {})]
+    assert loaded == [(str(folder), loading.ModelOptions())]
     (folder / "weights").write_text("another")
     leakmeter.influence(str(folder), CASES)
     assert len(loaded) == 2
     leakmeter.influence(str(folder), CASES, cache=False)
-    assert loaded[2:] == [(str(folder), {"cache": False})]
+    assert loaded[2:] == [(str(folder), loading.ModelOptions(cache=False))]
     monkeypatch.setenv("LEAKMETER_SCORES", str(tmp_path / "scores"))
     for _ in range(2):
         leakmeter.influence(str(folder), CASES, cache=False)
@@ -321,7 +321,7 @@ def test_weights_are_loaded_once_and_kept_until_they_change(monkeypatch: pytest.
 
 def test_a_guarantee_gets_its_precision_and_leaves_other_calls_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     toy, loaded = loading.load_backend("toy"), list[Any]()
-    monkeypatch.setattr(loading, "load_backend", lambda model, **options: loaded.append(options.get("dtype")) or toy)
+    monkeypatch.setattr(loading, "load", lambda model, options: loaded.append(options.dtype) or toy)
     leakmeter.forget()
     for epsilon in (None, 1.0, None):
         leakmeter.decode("some-model", context="Ana.", query="Who?", epsilon=epsilon, max_new_tokens=1, seed=1)

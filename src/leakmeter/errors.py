@@ -25,8 +25,8 @@ from leakmeter.overriding import override
 _OPTION: Final = re.compile(
     r"(?<![\w-])--(?P<name>[a-z]+(?:-[a-z]+)*)"
     # What follows is its value, and no word of the sentence.
-    r"(?:[ =](?!(?:and|finds|for|gives|has|in|instead|is|leaves|matches|measures|names|needs|nor|or|out|reads|takes|"
-    r"to|too|took|with)\b)"
+    r"(?:[ =](?!(?:and|are|finds|for|gives|has|in|instead|is|leaves|matches|measures|names|needs|nor|or|out|reads|"
+    r"takes|to|too|took|with)\b)"
     r"(?P<value>'[^']*'|[^\s;()]*[^\s;,():.]))?"
 )
 _LONGEST_NAME: Final = 120

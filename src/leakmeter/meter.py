@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.core import registry
+from leakmeter.errors import options_named
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.overriding import override
 
@@ -14,16 +15,12 @@ if TYPE_CHECKING:
 
     from leakmeter.core.backend import Backend
     from leakmeter.engine.loading import KeptModel
-    from leakmeter.instruments.decoding import command as decoding_command
-    from leakmeter.instruments.generation import command as generation_command
-    from leakmeter.instruments.icl import command as icl_command
-    from leakmeter.instruments.influence import command as influence_command
-    from leakmeter.instruments.pii import command as pii_command
-    from leakmeter.instruments.redaction import command as redaction_command
-    from leakmeter.instruments.susceptibility import command as susceptibility_command
+    from leakmeter.instruments.public import _Methods
+else:
+    _Methods = object
 
 
-class Meter:
+class Meter(_Methods):
     """A model, and the functions of all instruments as methods, those of other packages' instruments too.
 
     `meter.influence(…)` is `leakmeter.influence(model, …)`, on a model that this meter keeps.
@@ -48,44 +45,37 @@ class Meter:
     """
 
     def __init__(self, model: Any = DEFAULT_MODEL, **options: Any) -> None:
-        from leakmeter.engine.loading import KeptModel
+        from leakmeter.engine.loading import KeptModel, ModelOptions
 
-        self._model = KeptModel(model, **options)
+        self._model = KeptModel(model, ModelOptions.named(options))
 
     @property
     def backend(self) -> Backend:
         """The model, loaded."""
-        return self._model.backend
+        from leakmeter.engine.loading import as_argument
+
+        with options_named(as_argument):
+            return self._model.backend
 
     @property
     def kept_model(self) -> KeptModel:
         """The model as it was given, for what measures with it outside of instruments."""
         return self._model
 
-    if TYPE_CHECKING:
-        decode = decoding_command.decode
-        fisher_susceptibility = susceptibility_command.fisher_susceptibility
-        frontier = decoding_command.frontier
-        generate = generation_command.generate
-        icl = icl_command.icl
-        icl_responses = icl_command.icl_responses
-        icl_select = icl_command.icl_select
-        influence = influence_command.influence
-        pii = pii_command.pii
-        pii_check = pii_command.pii_check
-        pii_insert = pii_command.pii_insert
-        pii_tune = pii_command.pii_tune
-        redact = redaction_command.redact
-        susceptibility = susceptibility_command.susceptibility
-    else:
+    if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Callable[..., Any]:
-            for instrument in map(registry.instrument, registry.instruments()):
-                if (function := instrument.function(name)) is not None:
-                    if hasattr(function, "on"):
-                        return partial(function.on, self._model)
-                    # A function of another package takes a back end.
-                    return partial(function, self.backend)
+            import leakmeter
+            from leakmeter.core.folder import imports_of
+
+            others = registry.other_functions()
+            ours = imports_of("leakmeter.instruments", "public.py")
+            if name in ours and hasattr(function := getattr(leakmeter, name), "on"):
+                return partial(function.on, self._model)
+            if name in others:
+                # One of another package may take a back end.
+                on = getattr(others[name], "on", None)
+                return partial(others[name], self.backend) if on is None else partial(on, self._model)
             raise AttributeError(f"no instrument has a function '{name}'; there are {', '.join(_names())}")
 
     @override
@@ -99,6 +89,6 @@ class Meter:
 
 
 def _names() -> list[str]:
-    return sorted(
-        at.rpartition(":")[2] for name in registry.instruments() for at in registry.instrument(name).functions
-    )
+    from leakmeter.instruments.public import _Methods
+
+    return sorted({*(name for name in vars(_Methods) if not name.startswith("_")), *registry.other_functions()})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.overriding import override
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from leakmeter.storage.catalogue import Entry
     from leakmeter.storage.verify import Verified
 
+_DOCTOR: Final = "doctor"
 AnyRun = Any
 """A `Run`, its directory, or as much of its name as tells it from others."""
 
@@ -387,14 +388,32 @@ def schema(instrument: str) -> dict[str, Any]:
     import json
     from importlib import resources
 
-    from leakmeter.core import record, registry
+    from leakmeter.core import record
 
-    kind, package = registry.printed(instrument)
+    kind, package = printed(instrument)
     shipped = resources.files(package) / "schema.json"
     if shipped.is_file():
         content: dict[str, Any] = json.loads(shipped.read_text(encoding="utf-8"))
         return content
     return record.schema(kind, kind.schema)
+
+
+def printed(name: str) -> tuple[Any, str]:
+    """The class that `--json` prints of an instrument or of the doctor, and the package that ships its schema."""
+    from leakmeter.core import registry
+
+    if name == _DOCTOR:
+        from leakmeter.checkup.result import DoctorResult
+
+        return DoctorResult, "leakmeter.checkup"
+    measure = registry.instrument(name)
+    return measure.result, measure.package
+
+
+def all_printed() -> list[str]:
+    from leakmeter.core import registry
+
+    return sorted((*registry.instruments(), _DOCTOR))
 
 
 def _bounds(bounds: str | Sequence[str], option: str) -> list[Bound]:

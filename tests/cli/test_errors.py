@@ -204,7 +204,7 @@ def test_a_context_beyond_the_window(cli: Call, measure: Call, tmp_path: Path, m
 
     small = Toy()
     small.window = 200
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: small)
+    monkeypatch.setattr("leakmeter.engine.loading.load", lambda *_, **__: small)
     path = tmp_path / "long.txt"
     path.write_text("Anna sang in Graz. " * 30)
     needs = "case 'long' needs 609 tokens (570 of context, 34 of query and template, 5 of response) and 200 fit"

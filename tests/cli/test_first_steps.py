@@ -187,7 +187,7 @@ def test_the_demo_finds_the_phone_number(command: Call, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_logged_chat(cli: Call, tmp_path: Path, real_backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: real_backend)
+    monkeypatch.setattr("leakmeter.engine.loading.load", lambda *_, **__: real_backend)
     for make, name in ((role_files.chat_log, "log.jsonl"), (role_files.completions_log, "log.jsonl.gz")):
         path = make(tmp_path / name)
         assert cli("influence", "--data", path, "--unit", "entity", "--json").code == 2

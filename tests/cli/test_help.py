@@ -15,10 +15,11 @@ from cyclopts import App
 from rich.console import Console
 
 from helpers.docs_blocks import exit_code, with_the_toy
-from leakmeter.cli import program
+from leakmeter.cli import program, short_helps
 from leakmeter.cli.models import cache_app
-from leakmeter.cli.short_help import SHORT, Short
+from leakmeter.core.registry import Short
 
+SHORT = short_helps()
 TOY = ("--model", "toy")
 SHORTER = ("--max-new-tokens", "4")
 OWN_NEGATIVES = {"--no-cache"}

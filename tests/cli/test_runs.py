@@ -15,9 +15,9 @@ from jsonschema import Draft202012Validator
 
 import leakmeter
 from leakmeter.cli.runs import compare, schema_of
-from leakmeter.core import registry
 from leakmeter.core.record import Record
 from leakmeter.errors import LeakmeterError
+from leakmeter.runs import all_printed, printed
 from leakmeter.storage.rundir import RunDirectory
 
 Call = Callable[..., Any]
@@ -258,12 +258,12 @@ def test_a_redacted_export(cli: Call, run: Path, tmp_path: Path, monkeypatch: py
         assert word.encode() not in everything, word
 
 
-NAMES = [name for name in registry.all_printed() if issubclass(registry.printed(name)[0], Record)]
+NAMES = [name for name in all_printed() if issubclass(printed(name)[0], Record)]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_shipped_schema_is_that_of_the_results(name: str, cli: Callable[..., Any]) -> None:
-    shipped = Path(str(resources.files(registry.printed(name)[1]))) / "schema.json"
+    shipped = Path(str(resources.files(printed(name)[1]))) / "schema.json"
     if "LEAKMETER_SNAPSHOTS" in os.environ:
         shipped.write_text(schema_of(name), encoding="utf-8")
     assert shipped.read_text(encoding="utf-8") == schema_of(name)

@@ -122,7 +122,7 @@ def test_a_study_costs_nothing_dry_or_finished(cli: Call, abstracts: Path, monke
     assert ended.code == 0, ended.err
     first = ended.err.splitlines()[1]
     assert first == "0 of 3 cells are measured; 18 records are left"
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", None)
+    monkeypatch.setattr("leakmeter.engine.loading.load", None)
     # A command that was killed while it wrote the table, its process gone.
     left_over = study_of(Path("runs")) / "table.json.2999999999.cb1118d9af85c5e4.partial"
     left_over.touch()

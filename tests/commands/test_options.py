@@ -34,7 +34,9 @@ def text_of(ended: Any) -> str:
 def test_every_shared_option_is_one_of_the_command_and_flags_have_no_negatives(cli: Call, name: str) -> None:
     told = text_of(cli(name, "--help-all"))
     for field in (*fields(Source), *fields(RunOptions)):
-        assert f" --{field.name.replace('_', '-')} " in told
+        # A loaded pair has no command, and --no-cache is that of `cache`.
+        is_shown = f" --{field.name.replace('_', '-')} " in told
+        assert is_shown == (field.name not in ("model_id", "cache"))
     assert "[default: smollm2-135m]" in told
     assert "[default: runs]" in told
     for option in ("--no-skip-bad", "--no-json", "--no-dry-run", "--empty-context-file"):
@@ -84,6 +86,6 @@ def test_one_source_of_cases(note: Path) -> None:
 
 
 def test_what_settings_cannot_use_is_said_before_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("leakmeter.engine.loading.load", lambda *_, **__: pytest.fail("the model was loaded"))
     with pytest.raises(LeakmeterError, match="no-such-file"):
         leakmeter.influence("smollm2-135m", context="Ana is 41.", query="Age?", response="41", template="@no-such-file")

@@ -19,7 +19,7 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
-from leakmeter.engine.loading import KeptModel, load_backend
+from leakmeter.engine.loading import KeptModel, ModelOptions, load
 from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
 from leakmeter.engine.workers import MIXED, Fleet, PartWorker, Workers
 from leakmeter.errors import CapabilityError, ModelError, UsageError, WindowError
@@ -204,13 +204,13 @@ def test_options_and_models_that_workers_can_do_nothing_with_are_refused() -> No
     for given, said in (
         (("spark", None, None), "no workers on 'spark'"),
         (("ray:", None, None), "no workers on 'ray:'"),
-        (("ray", 0, None), "workers is 0"),
-        (("ray", None, -1.0), "gpus per worker is -1.0"),
-        (("ray", None, float("nan")), "gpus per worker is nan"),
+        (("ray", 0, None), "--workers is 0"),
+        (("ray", None, -1.0), "--gpus-per-worker is -1.0"),
+        (("ray", None, float("nan")), "--gpus-per-worker is nan"),
     ):
         with pytest.raises(UsageError, match=said):
             Workers(*given, None, allow_mixed=False)
     workers = Workers("ray", None, None, None, allow_mixed=False)
     for model, said in ((Toy(), "cannot reach a Toy in this process"), ("vllm:http://a:1#x", "a served model")):
         with pytest.raises(UsageError, match=said):
-            workers.load(load_backend, model, {}, lambda line: None)
+            workers.load(load, model, ModelOptions(), lambda line: None)

@@ -108,7 +108,7 @@ def test_python_examples_run_with_the_toy_model(page: Path, somewhere: Path, mon
     def toy(model: Any = "toy", **_: Any) -> Any:
         return load("toy" if isinstance(model, str) else model)
 
-    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", toy)
+    monkeypatch.setattr(leakmeter.engine.loading, "load", toy)
     run(page)
 
 

@@ -207,7 +207,5 @@ def toy_chats(monkeypatch: pytest.MonkeyPatch) -> None:
     from helpers.toy_chat import ToyChat
     from leakmeter.engine import loading
 
-    load = loading.load_backend
-    monkeypatch.setattr(
-        loading, "load_backend", lambda model, **how: ToyChat() if model == "toy" else load(model, **how)
-    )
+    load = loading.load
+    monkeypatch.setattr(loading, "load", lambda model, *how: ToyChat() if model == "toy" else load(model, *how))

@@ -9,6 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from leakmeter.core import registry
+from leakmeter.core.loaded import LoadedCases, Plan
+
 NOTE: Final = {
     "id": "note",
     "context": "Anna Ek lives in Graz. Her phone is 555-010-7788. Bo asked twice.\nCall 555-010-7788 after four.",
@@ -71,7 +74,7 @@ def _measured(out: Path) -> dict[str, Any]:
     six: dict[str, Any] = {"max_new_tokens": 6, **told}
     one: dict[str, Any] = {"samples": 1, **six}
     whole: dict[str, Any] = {"task": MOODS, "exemplars": ROWS[3:], "label_scoring": "whole-sequence", **told}
-    return {
+    runs = {
         "influence": leakmeter.influence("toy", NOTES, **one),
         "influence of entities": leakmeter.influence("toy", NOTES, unit="entity", swap=True, group=True, **one),
         "influence of documents": leakmeter.influence("toy", [TWO], samples=2, unit="document", **six),
@@ -90,3 +93,17 @@ def _measured(out: Path) -> dict[str, Any]:
             max_new_tokens=5, seed=5, **told,
         ),
     }  # fmt: skip
+    others = set(registry.instruments()) - {run.measure for run in runs.values()}
+    return runs | {name: run_of_example(name, out) for name in others}
+
+
+def run_of_example(name: str, out: Path) -> Any:
+    """A run of an instrument's own example, where there are none of it."""
+    from helpers.differentiable_toy import DifferentiableToy
+    from leakmeter.commands.call import CallOptions, measured
+    from leakmeter.engine.loading import KeptModel
+
+    instrument = registry.instrument(name)
+    example = instrument.example("one", "the clinic.")
+    plan = Plan(name, instrument.measure(**example.parameters), example.settings, LoadedCases((example.case,)))
+    return measured(KeptModel(DifferentiableToy()), plan, CallOptions(out=out))

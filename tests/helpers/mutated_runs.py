@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from helpers.command_line import Ended, run_command
 from helpers.differentiable_toy import DifferentiableToy
+from helpers.each_run import run_of_example
 from leakmeter.core import registry
 
 NOTE: Final = "Dr. Tovey Lindqvar sails at nine. Call 617-555-0134 for him. The boat is red. Call 617-555-0134."
@@ -91,9 +92,16 @@ def made_runs(folder: Path) -> dict[str, Whole]:
         "decode": (lm.decode, CASES, {"samples": 2, "cid_lambda": 0.5, **short}),
         "decode, epsilon": (lm.decode, CASES, {"samples": 2, "epsilon": 1.0, "seed": 7, **short}),
     }
+    out = folder / "runs"
+    runs = {
+        name: call(DifferentiableToy() if name == "fisher" else "toy", data, out=out, **options)
+        for name, (call, data, options) in told.items()
+    }
+    others = set(registry.instruments()) - {run.measure for run in runs.values()}
+    runs |= {name: run_of_example(name, out) for name in others}
     found = {}
-    for name, (call, data, options) in told.items():
-        path = call(DifferentiableToy() if name == "fisher" else "toy", data, out=folder / "runs", **options).path
+    for name, run in runs.items():
+        path = run.path
         found[name] = one = Whole(path, folder / f"{path.name}.json")
         ended = run_command(["gate", path, "--max", one.bound, "--allow-drawn", "--write-baseline", one.baseline])
         assert ended.code == 0, ended.err

@@ -14,6 +14,7 @@ import uvicorn
 from starlette.routing import BaseRoute
 from starlette.testclient import TestClient
 
+from leakmeter.engine.loading import ModelOptions
 from leakmeter.serve.access import Access
 from leakmeter.serve.app import make_app, settings
 from leakmeter.serve.queue import Queue
@@ -30,7 +31,7 @@ CASE = {
 
 def serving_of(folder: Path, *, port: int = 8000, models: tuple[str, ...] = ("toy",), **access: Any) -> Serving:
     address = Access(access.pop("host", "127.0.0.1"), port, **access)
-    return Serving(address, Models(models, {"cache": False}), Queue(), folder / "runs", folder / "ledger")
+    return Serving(address, Models(models, ModelOptions(cache=False)), Queue(), folder / "runs", folder / "ledger")
 
 
 @contextmanager

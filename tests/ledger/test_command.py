@@ -28,7 +28,7 @@ SECRET = "Ms Ana Alvi came. She said 4471."
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three invented calls to two people, the last of which cannot be measured."""
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
-    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", lambda *given, **options: ChatToy())
+    monkeypatch.setattr(leakmeter.engine.loading, "load", lambda *given, **options: ChatToy())
     call = {"schema": "leakmeter-answer/1", "span_id": "1", "model": "toy", "sampling": {"temperature": 1.0}}
     call |= {"answer": "Ana Alvi", "documents": [{"id": "file-7", "text": SECRET}]}
     calls = [
@@ -95,7 +95,7 @@ def test_progress_counts_each_measurement_once_and_disclosures_as_they_are_found
             shown.append((self.where, self.left(1.0)))
 
     monkeypatch.setattr(progress, "GrowingWork", Watched)
-    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", lambda *given, **options: Echo())
+    monkeypatch.setattr(leakmeter.engine.loading, "load", lambda *given, **options: Echo())
     call = json.loads(log.read_text().splitlines()[0])
     calls = [{**call, "trace_id": f"t{n}", "answer": f"Ana Alvi{'!' * n}"} for n in range(3)]
     log.write_text("".join(json.dumps(call) + "\n" for call in calls), encoding="utf-8")
@@ -200,7 +200,7 @@ def test_no_advice_names_an_option_that_there_is_not(cli: Call, log: Path, monke
         (Toy(), 2, ("model 'toy' has no chat template", "give a model that has one: --model")),
         (small, 0, ("fit the model's window; give a model with a larger one",)),
     ):
-        monkeypatch.setattr(leakmeter.engine.loading, "load_backend", lambda *_, of=model, **__: of)
+        monkeypatch.setattr(leakmeter.engine.loading, "load", lambda *_, of=model, **__: of)
         ended = cli("ledger", "add", log, "--model", "toy")
         assert ended.code == code
         assert all(part in ended.err for part in said)
@@ -215,7 +215,7 @@ def test_no_call_of_a_log_is_lost(cli: Call, tmp_path: Path, monkeypatch: pytest
     small = ChatToy()
     small.window = 400
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
-    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", lambda *given, **options: small)
+    monkeypatch.setattr(leakmeter.engine.loading, "load", lambda *given, **options: small)
     exchange = replace(logged_traffic.exchanges(1)[0], texts=("A boat came.",), ids=("d1",), question="What came?")
     mixed = (("A boat.", False, 2), ("A boat.", True, 1), ("A boat. " * 60, False, 3), (" ", False, 2))
     kinds = [(answer, rewrite) for answer, rewrite, n in mixed for _ in range(n)]

@@ -68,10 +68,11 @@ def test_without_the_library_the_message_says_how_to_get_it(monkeypatch: pytest.
         # A library that lacks one of its own says so itself.
         ("scipy", ModuleNotFoundError, "scipy"),
     ):
-        missing = Mock(side_effect=ModuleNotFoundError(f"No module named {name!r}", name=name))
-        monkeypatch.setattr(accounting.importlib, "import_module", missing)
-        with pytest.raises(kind, match=said):
-            accounting.pld([(0.5, 5)], DELTA)
+        missing = Mock(find_spec=Mock(side_effect=ModuleNotFoundError(f"No module named {name!r}", name=name)))
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "meta_path", [missing])
+            with pytest.raises(kind, match=said):
+                accounting.pld([(0.5, 5)], DELTA)
     assert accounting.basic([(0.5, 5)]) == 2.5
 
 

@@ -16,6 +16,7 @@ import leakmeter
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.serving import CASE, HEADERS, asked
 from leakmeter.core.self_check import SelfCheck
+from leakmeter.engine.loading import ModelOptions
 from leakmeter.errors import UnknownNameError
 from leakmeter.report import scale
 from leakmeter.serve import live, serving
@@ -244,12 +245,12 @@ def test_one_model_is_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
     alive: weakref.WeakSet[Any] = weakref.WeakSet()
 
     class Kept:
-        def __init__(self, given: str) -> None:
+        def __init__(self, given: str, options: ModelOptions) -> None:
             self.source, self.backend = given, None
             alive.add(self)
 
     monkeypatch.setattr(serving, "KeptModel", Kept)
-    held = serving.Models(("a", "b", "a"), {})
+    held = serving.Models(("a", "b", "a"), ModelOptions())
     assert held.names == ("a", "b")
     for name in ("a", "b", "b", "a"):
         assert held.use(name).source == name

@@ -91,7 +91,7 @@ def test_a_refused_call_is_a_bad_row_with_its_reason(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["langfuse", "langsmith"])
 def test_influence_measures_an_export(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *given, **options: ChatToy())
+    monkeypatch.setattr("leakmeter.engine.loading.load", lambda *given, **options: ChatToy())
     short = replace(TRAFFIC[0], texts=("A boat came.", "It rained."), ids=("log-7", "log-8"), question="What came?")
     path = write(tmp_path / "export.jsonl", records(logged_traffic.WRITERS[name], [short]))
     ended = cli("influence", "--data", path, "--model", "toy", "--unit", "document", "--json")

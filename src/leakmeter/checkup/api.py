@@ -18,8 +18,8 @@ from leakmeter.checkup.result import DoctorCheck, DoctorResult
 from leakmeter.checkup.subject import Subject
 from leakmeter.core.backend import Backend
 from leakmeter.core.record import JsonObject
-from leakmeter.engine.loading import load_backend, tell
-from leakmeter.errors import LeakmeterError, ScoreError, UsageError
+from leakmeter.engine.loading import ModelOptions, as_argument, load, refuse_local, tell
+from leakmeter.errors import LeakmeterError, ScoreError, UsageError, as_keyword, options_named
 from leakmeter.models import DEFAULT_MODEL
 
 _PATIENCE: Final = 20.0
@@ -48,7 +48,8 @@ def doctor(model: Any = DEFAULT_MODEL, *, against: Any = None, **options: Any) -
         >>> found.is_sound, found.noise.floor_nats
         (True, 0.0)
     """
-    return examined(model, against=against, **options)
+    with options_named(lambda name, value: as_keyword(name, value) if name == "against" else as_argument(name, value)):
+        return examined(model, against=against, **options)
 
 
 def examined(
@@ -57,14 +58,17 @@ def examined(
     against: Any = None,
     on_check: Callable[[str], None] = lambda name: None,
     on_loaded: Callable[[Subject], None] = lambda subject: None,
+    notify: Callable[[str], None] = tell,
     **options: Any,
 ) -> DoctorResult:
-    """As `doctor`; `on_check` gets the name of each check before it is made, and `on_loaded` the model before that."""
+    """As `doctor`, with errors that name options as a command does; `on_check` gets the name of each check before it is
+    made, and `on_loaded` the model before that."""
+    loading = ModelOptions.named({"cache": False, **options})
     is_named = isinstance(model, str | Path)
     name = str(model) if is_named else model.name if isinstance(model, Backend) else type(model).__name__
     is_served = is_named and names_a_server(name)
     try:
-        backend = _served(name, **options) if is_served else load_backend(model, cache=False, **options)
+        backend = _served(name, loading, notify) if is_served else load(model, loading, notify)
     except (ScoreError, StatusError) as error:
         # Where nobody answers, or asks for a key, there is nothing to be examined.
         if isinstance(error, StatusError) and fault_of_status(error.status, error.fault) in (None, "unreachable"):
@@ -78,26 +82,31 @@ def examined(
     return examine(subject, name, against=other, on_check=on_check)
 
 
-def _served(name: str, *, notify: Callable[[str], None] = tell, **options: Any) -> Backend:
+def _served(name: str, options: ModelOptions, notify: Callable[[str], None]) -> Backend:
     from leakmeter.backends.served.load import load_served
 
-    for option in set(options) - {"tokenizer", "allow_remote", "concurrency"}:
-        if options.pop(option) is not None:
-            raise UsageError(f"{option} is for a model loaded here, and this one is served; leave it out")
-    options.setdefault("tokenizer", None)
-    return load_served(name, **options, patience=_PATIENCE, checked=False, notify=notify)
+    refuse_local(options)
+    return load_served(
+        name,
+        tokenizer=options.tokenizer,
+        allow_remote=options.allow_remote,
+        concurrency=options.concurrency,
+        patience=_PATIENCE,
+        checked=False,
+        notify=notify,
+    )
 
 
 def _local(model: Any) -> Subject:
     """A model in this process, in the precision that others are compared with."""
     if not isinstance(model, str | Path):
-        return Subject.from_backend(load_backend(model, cache=False))
+        return Subject.from_backend(load(model, ModelOptions(cache=False)))
     name = str(model)
     if names_a_server(name):
         raise UsageError("--against names local weights: hf:PATH, a known name, a directory or a .gguf file")
     if Path(name.removeprefix("hf:")).is_dir():
         name = name.removeprefix("hf:")
-    backend = load_backend(name, dtype=None if name == "toy" else "float32", cache=False)
+    backend = load(name, ModelOptions(dtype=None if name == "toy" else "float32", cache=False))
     return replace(Subject.from_backend(backend), name=str(model))
 
 

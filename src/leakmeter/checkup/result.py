@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from leakmeter.core.plain import to_plain
 from leakmeter.core.record import JsonObject, Record
 from leakmeter.overriding import override
 from leakmeter.results.result import AnyResult
+
+if TYPE_CHECKING:
+    from leakmeter.report.blocks import Report
 
 Status = Literal["passed", "note", "failed", "skipped"]
 
@@ -117,3 +121,10 @@ class DoctorResult(AnyResult, Record):
     def to_dict(self) -> JsonObject:
         """As `Record.to_dict`, with the name and version of the schema in front."""
         return {"schema": self.schema, **to_plain(self)}
+
+    @override
+    @classmethod
+    def _said_of(cls, results: Sequence[Any]) -> Report:
+        from leakmeter.checkup.report import report
+
+        return report(results)

@@ -8,9 +8,9 @@ import shlex
 import sys
 from collections.abc import Sequence
 from importlib import metadata
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from cyclopts import (
     App,
@@ -27,25 +27,11 @@ from leakmeter.cli.short_help import Formatter
 from leakmeter.commands import output
 from leakmeter.core import registry
 from leakmeter.core.plain import excerpt, visible
+from leakmeter.core.registry import Command, Short
 from leakmeter.core.urls import as_given
 from leakmeter.errors import LeakmeterError, UnknownNameError
 
 _GROUPS: Final = ("Measure", "Act", "Follow up", "Set up")
-_COMMANDS: Final = {
-    "report": ("Follow up", "Write the HTML report of finished runs or of a study, and figures for a paper."),
-    "gate": ("Follow up", "Check finished runs against bounds and a baseline; exit with 1 if one is broken."),
-    "ledger": ("Follow up", "Keep account of what logged answers disclosed of documents and people, and to whom."),
-    "runs": ("Follow up", "List, show, compare, query, verify and export runs."),
-    "study": ("Follow up", "Run factor studies, those of the papers or your own, with a table and a figure."),
-    "demo": ("Set up", "Measure an invented clinic note: how much does each sentence influence an answer?"),
-    "serve": ("Set up", "Show on a local page what a model leaks as you type, and browse what was measured."),
-    "doctor": (
-        "Set up",
-        "Check that leakmeter works here or, with --model, that a model's log-probabilities are usable.",
-    ),
-    "models": ("Set up", "List known models, and fetch them."),
-}
-"""What the list of commands says of those that are no instrument's: their heading, and the first line of their help."""
 _LOGS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".gz", ".zst")
 """Ends of files of logged answers, where one is the first word."""
 _FIRST_STEPS: Final = """\
@@ -60,10 +46,230 @@ Check this computer     leakmeter doctor
 All commands: leakmeter --help
 """
 _EPILOGUE: Final = "`leakmeter COMMAND --help` shows a command's main options and examples, `--help-all` all options."
-_ORDER: Final = ("influence", "icl", "pii", "susceptibility", "generate", "redact", "decode", *_COMMANDS)
-"""Of commands within their headings."""
-_WITH_COMMANDS: Final = ("study", "runs", "ledger", "models", "doctor")
-"""Commands that have commands of their own."""
+
+
+def _report() -> Any:
+    from leakmeter.cli.report import report
+
+    return report
+
+
+def _gate() -> Any:
+    from leakmeter.cli.gate import gate
+
+    return gate
+
+
+def _ledger() -> Any:
+    from leakmeter.cli.ledger import app
+
+    return app
+
+
+def _runs() -> Any:
+    from leakmeter.cli.runs import app
+
+    return app
+
+
+def _study() -> Any:
+    from leakmeter.cli.study import app
+
+    return app
+
+
+def _demo() -> Any:
+    from leakmeter.cli.demo import demo
+
+    return demo
+
+
+def _serve() -> Any:
+    from leakmeter.cli.serve import serve
+
+    return serve
+
+
+def _doctor() -> Any:
+    from leakmeter.cli.doctor import app
+
+    return app
+
+
+def _models() -> Any:
+    from leakmeter.cli.models import app
+
+    return app
+
+
+_COMMANDS: Final = (
+    Command(
+        "report",
+        _report,
+        "Write the HTML report of finished runs or of a study, and figures for a paper.",
+        group="Follow up",
+        order=1,
+        short={
+            "": Short(
+                (
+                    "RUN --html report.html",
+                    "RUN --html report.html --figures figures",
+                )
+            ),
+        },
+    ),
+    Command(
+        "gate",
+        _gate,
+        "Check finished runs against bounds and a baseline; exit with 1 if one is broken.",
+        group="Follow up",
+        order=2,
+        short={
+            "": Short(
+                (
+                    '--latest --max "influence.worst_disclosure <= 3"',
+                    "--latest --write-baseline baseline.json",
+                    "--latest --against baseline.json",
+                )
+            ),
+        },
+    ),
+    Command(
+        "ledger",
+        _ledger,
+        "Keep account of what logged answers disclosed of documents and people, and to whom.",
+        group="Follow up",
+        order=3,
+        short={
+            "add": Short(
+                (
+                    "samples/traces.jsonl",
+                    "samples/traces.jsonl --recipient user.id --keep-texts",
+                ),
+                "--ledger --model --recipient --documents --sensitive --keep-texts --format --search",
+            ),
+            "show": Short(
+                (
+                    "",
+                    "--by recipient",
+                    "--subject NAME",
+                )
+            ),
+        },
+    ),
+    Command(
+        "runs",
+        _runs,
+        "List, show, compare, query, verify and export runs.",
+        group="Follow up",
+        order=4,
+        short={
+            "query": Short(
+                (
+                    '"select item, piece, nats from pieces order by nats desc"',
+                    "--schema",
+                )
+            ),
+        },
+    ),
+    Command(
+        "study",
+        _study,
+        "Run factor studies, those of the papers or your own, with a table and a figure.",
+        group="Follow up",
+        order=5,
+        short={
+            "": Short(
+                (
+                    "list",
+                    "figure_8 --data pubmedqa=FILE --dry-run",
+                ),
+                "--size --data --set --out --dry-run",
+            ),
+        },
+    ),
+    Command(
+        "demo",
+        _demo,
+        "Measure an invented clinic note: how much does each sentence influence an answer?",
+        group="Set up",
+        order=6,
+        short={
+            "": Short(
+                (
+                    "",
+                    "--write-samples samples",
+                    "--model toy",
+                )
+            ),
+        },
+    ),
+    Command(
+        "serve",
+        _serve,
+        "Show on a local page what a model leaks as you type, and browse what was measured.",
+        group="Set up",
+        order=7,
+        short={
+            "": Short(
+                (
+                    "--open",
+                    "--runs runs --ledger ledger --open",
+                )
+            ),
+        },
+    ),
+    Command(
+        "doctor",
+        _doctor,
+        "Check that leakmeter works here or, with --model, that a model's log-probabilities are usable.",
+        group="Set up",
+        order=8,
+        short={
+            "": Short(
+                (
+                    "",
+                    "--model smollm2-135m",
+                    'tokens --context-file samples/note.txt --query "Why does he cough?" --model toy',
+                )
+            ),
+            "tokens": Short(
+                ('--context-file samples/note.txt --query "Why does he cough?"',),
+                "--context-file --query --response --data --unit --template --without --model",
+            ),
+        },
+    ),
+    Command(
+        "models",
+        _models,
+        "List known models, and fetch them.",
+        group="Set up",
+        order=9,
+        short={
+            "": Short(
+                (
+                    "",
+                    "pull smollm2-135m",
+                    "cache clear",
+                )
+            ),
+        },
+    ),
+)
+"""Those that are no instrument's."""
+
+
+def commands() -> list[Command]:
+    """Those of instruments, and the others."""
+    instruments = map(registry.instrument, registry.instruments())
+    return [*chain.from_iterable(instrument.commands for instrument in instruments), *_COMMANDS]
+
+
+def short_helps() -> dict[str, Short]:
+    """What `--help` shows of commands, by their words, such as 'icl select'."""
+    return {
+        f"{command.name} {words}".rstrip(): short for command in commands() for words, short in command.short.items()
+    }
 
 
 def program(words: Sequence[str] = (), *, all_options: bool = False) -> App:
@@ -79,29 +285,19 @@ def program(words: Sequence[str] = (), *, all_options: bool = False) -> App:
         suppress_keyboard_interrupt=False,
         # An option that is not given is off, or empty: there is neither --no-… nor --empty-….
         default_parameter=Parameter(negative="", show_default=_shown_default),
-        help_formatter=Formatter(command, all_options=all_options),
+        help_formatter=Formatter(command, short_helps().get(command, Short()), all_options=all_options),
         help_epilogue=None if command else _EPILOGUE,
     )
-    commands = {
-        name: (f"leakmeter.cli.{name}:{'app' if name in _WITH_COMMANDS else name}", *shown)
-        for name, shown in _COMMANDS.items()
-    }
-    for kind in registry.instruments():
-        instrument = registry.instrument(kind)
-        commands |= {
-            command.name: (f"{instrument.package}.{command.at}", command.group, command.about)
-            for command in instrument.commands
-        }
-    order = {name: number for number, name in enumerate(_ORDER)}
     groups = {name: Group(name, sort_key=number) for number, name in enumerate(_GROUPS)}
-    for name, (where, group, text) in commands.items():
-        if name == first:
-            app.command(where, name=name, group=groups[group], sort_key=order.get(name))
-        elif where.endswith(":app"):
-            # A text given with an App becomes its help for good, and this one is shared by all who import it.
-            app.command(App(name=name, help=text, group=groups[group], sort_key=order.get(name)))
+    for shown in commands():
+        group = groups[shown.group]
+        if shown.name != first:
+            app.command(App(name=shown.name, help=shown.about, group=group, sort_key=shown.order))
+        elif isinstance(command := shown.load(), App):
+            # Shared by all who import it, so that nothing may be set of it.
+            app.command(command, name=shown.name)
         else:
-            app.command(where, name=name, help=text, group=groups[group], sort_key=order.get(name))
+            app.command(command, name=shown.name, group=group, sort_key=shown.order)
     return app
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -58,7 +58,7 @@ def doctor(
     json
         Print one JSON object instead.
     """
-    options = {
+    options: dict[str, Any] = {
         "tokenizer": tokenizer,
         "allow_remote": allow_remote,
         "concurrency": concurrency,
@@ -72,7 +72,7 @@ def doctor(
             raise UsageError(f"--{model_options[0].replace('_', '-')} needs a model; give --model too")
         _print_installation(json=json)
         return
-    from leakmeter.checkup.api import doctor as examined
+    from leakmeter.checkup.api import examined
 
     if report is not None:
         output.check_writable(report, "report", model, against)

@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 from leakmeter.cli.query import SCHEMA_COLUMNS, LimitOptions, check_options, write_rows
 from leakmeter.commands import output
-from leakmeter.commands.options import Explain, Flag, WorkerOptions
+from leakmeter.commands.options import Explain, Flag, LoadingOptions
 from leakmeter.core.plain import counted, to_plain
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL
@@ -55,14 +55,8 @@ def add(
     conditions_hold: Flag = False,
     plain_draws: Flag = False,
     keep_texts: Flag = False,
-    dtype: str | None = None,
-    device: str | None = None,
-    memory: str | None = None,
-    tokenizer: str | None = None,
-    allow_remote: Flag = False,
-    concurrency: int | None = None,
     json: _Json = False,
-    workers: WorkerOptions | None = None,
+    loading: LoadingOptions | None = None,
 ) -> None:
     """Measure the answers of logs that the ledger does not have, and add them.
 
@@ -106,17 +100,17 @@ def add(
         interface does not have them. Without this option, such answers have no posterior.
     keep_texts
         Also keep texts and names, so that pages can show heat maps and --show-names works.
-    dtype
+    loading.dtype
         float32, bfloat16 or float16.
-    device
+    loading.device
         cpu, cuda, cuda:1 …
-    memory
+    loading.memory
         Memory for the engine to hold beside the model's weights, such as 512MiB.
-    tokenizer
+    loading.tokenizer
         Tokenizer of a served model.
-    allow_remote
+    loading.allow_remote
         Send prompts and answers to a served model on another machine.
-    concurrency
+    loading.concurrency
         Maximum number of simultaneous requests to a served model.
     """
     if not traces:
@@ -140,10 +134,7 @@ def add(
         conditions_hold=conditions_hold,
         plain_draws=plain_draws,
     )
-    loading = {"dtype": dtype, "device": device, "memory": memory, "tokenizer": tokenizer, "concurrency": concurrency}
-    loading |= (workers or WorkerOptions()).loading() | {"allow_remote": allow_remote}
-    options = {name: value for name, value in loading.items() if value not in (None, False)}
-    kept = KeptModel(model, **options)
+    kept = KeptModel(model, loading or LoadingOptions())
     kept.on_loading = partial(told_if_long, output.tell, f"loading {model} …")
     reader = TraceReader(
         list(traces), format=format, recipient=recipient, documents=documents, absent_documents=absent_documents

@@ -15,9 +15,10 @@ from cyclopts import App, Parameter
 from leakmeter.cli.query import query
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
-from leakmeter.core import record, registry
+from leakmeter.core import record
 from leakmeter.core.plain import visible
 from leakmeter.core.urls import place_of
+from leakmeter.runs import all_printed, printed
 
 if TYPE_CHECKING:
     from leakmeter.core.record import JsonObject
@@ -45,15 +46,15 @@ def schema(instrument: str | None = None, /) -> None:
         instrument: its name, or doctor.
     """
     if instrument is None:
-        output.print_plain("".join(f"{name}\n" for name in registry.all_printed()))
+        output.print_plain("".join(f"{name}\n" for name in all_printed()))
         return
-    shipped = resources.files(registry.printed(instrument)[1]) / "schema.json"
+    shipped = resources.files(printed(instrument)[1]) / "schema.json"
     output.print_plain(shipped.read_text(encoding="utf-8") if shipped.is_file() else schema_of(instrument))
 
 
 def schema_of(instrument: str) -> str:
     """An instrument's schema as JSON, made of its class of results."""
-    kind, _ = registry.printed(instrument)
+    kind, _ = printed(instrument)
     json_schema = record.schema(kind, kind.schema)
     json_schema["required"] = ["schema", *json_schema["required"]]
     json_schema["properties"] = {"schema": {"const": kind.schema}, **json_schema["properties"]}

@@ -11,7 +11,7 @@ import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
@@ -96,7 +96,7 @@ def serve(
         raise UsageError("the pages need Starlette and uvicorn: pip install 'leakmeter[serve]'") from None
     _ = starlette, uvicorn
     from leakmeter.backends.served import names_a_server
-    from leakmeter.engine.loading import names_a_backend
+    from leakmeter.engine.loading import ModelOptions, names_a_backend
     from leakmeter.serve.access import Access, is_loopback
     from leakmeter.serve.app import make_app, run
     from leakmeter.serve.queue import Queue
@@ -106,16 +106,15 @@ def serve(
     more, key, is_new = _bounded(bounded or BoundedOptions(), dtype)
     if key is not None and dtype is None and not any(name == "toy" or names_a_server(name) for name in names):
         dtype = "float32"  # on CUDA too: the noise of half precision would void a bound
-    options: dict[str, Any] = {
-        "dtype": dtype,
-        "device": device,
-        "memory": memory,
-        "tokenizer": tokenizer,
+    options = ModelOptions(
+        dtype=dtype,
+        device=device,
+        memory=memory,
+        tokenizer=tokenizer,
+        allow_remote=allow_remote and all(map(names_a_server, names)),
         # What is typed is not to be found in a file of the score cache.
-        "cache": False,
-    }
-    if all(map(names_a_server, names)):
-        options["allow_remote"] = allow_remote
+        cache=False,
+    )
     for name in names:
         if name != "toy" and not names_a_backend(name):
             # A name that there is not is told now; what has to be fetched is fetched now.

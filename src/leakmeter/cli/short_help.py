@@ -1,13 +1,16 @@
-"""`--help` in one screen: the options that most people need, examples, and the names of the panels of `--help-all`."""
+"""`--help` in one screen: the options that most people need, examples, and the names of the panels of `--help-all`.
+
+The options and the examples stand with each command (`core.registry.Short`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
+
+    from leakmeter.core.registry import Short
 
 _REST: Final = "What to measure"
 _FEW: Final = 16
@@ -28,129 +31,15 @@ _PANELS: Final = {
 _PANEL: Final = {option: panel for panel, options in _PANELS.items() for option in options.split()}
 
 
-@dataclass(frozen=True, slots=True)
-class Short:
-    """What `--help` shows of a command: these options, or all, and command lines to start from, which run beside the
-    files of `leakmeter demo --write-samples samples`."""
-
-    examples: tuple[str, ...]
-    options: str = ""
-
-
-_RUN: Final = "--model --html --dry-run"
-SHORT: Final = {
-    "influence": Short(
-        (
-            "--data samples/log.jsonl --html report.html",
-            '--data samples/chats.jsonl --context-from "Notes:(.*)Question:"',
-            '--context-file samples/note.txt --query "How can I reach the patient?" --response "Call 555-010-7788."',
-        ),
-        f"--data --map --context-from --context-file --query --response --unit {_RUN}",
-    ),
-    "icl": Short(
-        (
-            "",
-            "--exemplars samples/shots.csv --text-column review --label-column sentiment --data samples/reviews.csv",
-            "select --exemplars samples/shots.csv --text-column review --label-column sentiment "
-            "--data samples/reviews.csv",
-        ),
-        f"--exemplars --data --text-column --label-column --instruction --label-scoring {_RUN}",
-    ),
-    "icl responses": Short(
-        ("--exemplars samples/answers.csv --data samples/asked.csv",),
-        f"--exemplars --data --input-column --output-column --instruction {_RUN}",
-    ),
-    "icl select": Short(
-        ("--exemplars samples/shots.csv --text-column review --label-column sentiment --data samples/reviews.csv",),
-        "--exemplars --data --pool --text-column --label-column --max-steps --model --dry-run",
-    ),
-    "pii probe": Short(
-        (
-            '--name "Anselm Dorrick" --phone 617-555-0171',
-            "--subjects samples/people.csv --html pii.html",
-            "--subjects samples/people.csv --kinds twin --dry-run",
-        ),
-        f"--name --phone --email --address --subjects --kinds --templates {_RUN}",
-    ),
-    "susceptibility": Short(
-        (
-            "",
-            "--queries samples/questions.jsonl --contexts samples/contexts.jsonl",
-            "--queries samples/questions.jsonl --estimator fisher",
-        ),
-        f"--queries --contexts --estimator --template {_RUN}",
-    ),
-    "generate": Short(
-        (
-            "--html private.html",
-            '--exemplars samples/notes.csv --column note --instruction "Write a note." --epsilon 8 --subset-size 3',
-            "calibrate --epsilon 8 --free temperature --clip 10 --subset-size 50",
-        ),
-        f"--exemplars --column --instruction --epsilon --subset-size --samples --public {_RUN}",
-    ),
-    "redact": Short(
-        (
-            '--context-file samples/note.txt --query "Who is the patient?" --response "Tobias Quillmere." --max-loss 5',
-            '--context-file samples/note.txt --query "Who is the patient?" --response "Tobias Quillmere." '
-            "--disclosures --write-redacted left.txt",
-            "--data samples/log.jsonl --disclosures --unit document --dry-run",
-        ),
-        f"--max-loss --disclosures --data --context-file --query --response --unit --write-redacted {_RUN}",
-    ),
-    "decode": Short(
-        (
-            '--context-file samples/note.txt --query "What should the patient stop taking?"',
-            '--context-file samples/note.txt --query "What should the patient stop taking?" --epsilon 0.1',
-            "frontier --data samples/answers.jsonl --epsilon 0.1 --epsilon 1",
-        ),
-        f"--context-file --query --data --epsilon --lambda --max-new-tokens --public {_RUN}",
-    ),
-    "decode frontier": Short(
-        ("--data samples/answers.jsonl --lambda 0.5 --lambda 1",),
-        f"--data --map --lambda --epsilon --max-new-tokens --samples {_RUN}",
-    ),
-    "report": Short(("RUN --html report.html", "RUN --html report.html --figures figures")),
-    "gate": Short(
-        (
-            '--latest --max "influence.worst_disclosure <= 3"',
-            "--latest --write-baseline baseline.json",
-            "--latest --against baseline.json",
-        )
-    ),
-    "ledger add": Short(
-        ("samples/traces.jsonl", "samples/traces.jsonl --recipient user.id --keep-texts"),
-        "--ledger --model --recipient --documents --sensitive --keep-texts --format --search",
-    ),
-    "ledger show": Short(("", "--by recipient", "--subject NAME")),
-    "runs query": Short(
-        ('"select item, piece, nats from pieces order by nats desc"', "--schema"),
-    ),
-    "study": Short(("list", "figure_8 --data pubmedqa=FILE --dry-run"), "--size --data --set --out --dry-run"),
-    "demo": Short(("", "--write-samples samples", "--model toy")),
-    "serve": Short(("--open", "--runs runs --ledger ledger --open")),
-    "doctor": Short(
-        (
-            "",
-            "--model smollm2-135m",
-            'tokens --context-file samples/note.txt --query "Why does he cough?" --model toy',
-        )
-    ),
-    "doctor tokens": Short(
-        ('--context-file samples/note.txt --query "Why does he cough?"',),
-        "--context-file --query --response --data --unit --template --without --model",
-    ),
-    "models": Short(("", "pull smollm2-135m", "cache clear")),
-}
-
-
 class Formatter:
-    """cyclopts' help formatter, with panels by topic. `command` is its words, such as 'icl select'."""
+    """cyclopts' help formatter, with panels by topic. `command` is its words, such as 'icl select', and `short`
+    what is shown of it first."""
 
-    def __init__(self, command: str, *, all_options: bool) -> None:
+    def __init__(self, command: str, short: Short, *, all_options: bool) -> None:
         from cyclopts.help import DefaultFormatter
 
         self._plain = DefaultFormatter()
-        self._short = SHORT.get(command, Short(()))
+        self._short = short
         self._command = command
         self._all = all_options or not self._short.options
 

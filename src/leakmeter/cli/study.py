@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ from cyclopts import App, Parameter
 
 from leakmeter.cli.regurgitation import regurgitation
 from leakmeter.commands import output
-from leakmeter.commands.options import Explain, Flag, RunOptions, WorkerOptions
+from leakmeter.commands.options import Explain, Flag, RunOptions, Workers
 from leakmeter.commands.output import command_line
 from leakmeter.commands.study import (
     datasets_of,
@@ -57,7 +58,7 @@ def run(
     no_cache: Flag = False,
     dry_run: Flag = False,
     explain: Explain = False,
-    workers: WorkerOptions | None = None,
+    workers: Workers = None,
 ) -> None:
     """Run a factor study: every cell a run that can be continued, then a table and a figure with intervals.
 
@@ -83,7 +84,7 @@ def run(
         Only predict tokens and time, from each cell's first records; run and write nothing.
     """
     changes, paths = _changes(set or []), partial(_paths, data or [])
-    loading = (workers or WorkerOptions()).loading()
+    loading = asdict(workers) if workers is not None else {}
     options = RunOptions(dtype=dtype, device=device, out=out, no_cache=no_cache, **loading)
     chosen, records, options = loaded_study(study, size, changes, paths, options)
     if dry_run:

@@ -6,7 +6,7 @@ second one with the options of how a model is loaded, which no method of a meter
     class SayOptions(FunctionOptions, CallOptions, PromptSettings):
         loudly: bool = False
 
-    class SayCall(LoadOptions, SayOptions): ...
+    class SayCall(ModelOptions, SayOptions): ...
 
     @function(SayOptions, SayCall)
     def say(model: KeptModel, data: Any, options: SayOptions) -> Results[Said]:
@@ -30,7 +30,7 @@ from leakmeter.core import registry
 from leakmeter.core.case import Case
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.plain import as_unicode
-from leakmeter.engine.loading import LOAD_OPTIONS, KeptModel, model_of, tell
+from leakmeter.engine.loading import MODEL_OPTIONS, KeptModel, ModelOptions, model_of, tell
 from leakmeter.errors import UnknownNameError, UsageError, as_keyword, options_named
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.overriding import override
@@ -201,7 +201,7 @@ def function(
     options: Callable[P, Made], call: Callable[Loading, Made]
 ) -> Callable[[Callable[[KeptModel, Any, Made], T]], Function[P, Loading, T]]:
     """Decorator: a function of the library, of any model, whose options are the fields of `options`; `call` adds those
-    of `LoadOptions`."""
+    of `ModelOptions`."""
     return lambda wrapped: _function(wrapped, options, call)
 
 
@@ -235,7 +235,7 @@ def _function(wrapped: Any, options: Any, call: Any, *, alone: bool = False) -> 
 
     def on(model: KeptModel, data: Any = None, **keywords: Any) -> Any:
         for name in keywords:
-            if name in LOAD_OPTIONS and name not in _fields(options):
+            if name in MODEL_OPTIONS and name not in _fields(options):
                 raise UsageError(f"'{name}' sets how a model is loaded; give it to Meter(…)")
         with options_named(as_argument):
             results = wrapped(model, data, _made(wrapped, options, keywords))
@@ -243,9 +243,9 @@ def _function(wrapped: Any, options: Any, call: Any, *, alone: bool = False) -> 
 
     @wraps(wrapped)
     def called(model: Any = DEFAULT_MODEL, data: Any = None, **keywords: Any) -> Any:
-        loading = {name: keywords.pop(name) for name in LOAD_OPTIONS if name in keywords}
+        loading = {name: keywords.pop(name) for name in MODEL_OPTIONS if name in keywords}
         with options_named(as_argument):
-            kept = model_of(model, **loading)
+            kept = model_of(model, ModelOptions.named(loading))
         return on(kept, data, **keywords)
 
     returned = get_annotations(wrapped)["return"]

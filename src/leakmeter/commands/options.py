@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from leakmeter.engine.loading import ModelOptions, WorkerOptions
 from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.storage.spec import checked_name
@@ -24,27 +25,26 @@ if TYPE_CHECKING:
     from leakmeter.engine.prediction import Predictor
 
 
+Workers = Annotated[WorkerOptions | None, Parameter(name="*", negative="")]
+"""`WorkerOptions` of a command that says otherwise which model measures."""
+
+
 @Parameter(name="*", negative="")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerOptions:
-    """How many threads and processes measure, and where."""
+@dataclass(frozen=True, kw_only=True)
+class LoadingOptions(ModelOptions):
+    """Those of `ModelOptions` that a command has."""
 
-    threads: int | None = None
-    """CPU threads of this process or of each worker; by default all cores here and 1 in a worker. Their number affects
-    the last digits."""
-    on: str | None = None
-    """Measure on workers: ray for this machine or the cluster of RAY_ADDRESS, or ray:ADDRESS. Contexts, queries and
-    responses are sent to them."""
-    workers: int | None = None
-    """Number of workers that load the model and measure, with --on; 2 by default."""
-    gpus_per_worker: float | None = None
-    """GPUs of each worker, possibly a fraction of one; none by default."""
-    allow_mixed: bool = False
-    """Allow workers on different kinds of machines, which changes the last digits."""
+    model_id: Annotated[str | None, Parameter(parse=False)] = None
+    cache: Annotated[bool, Parameter(parse=False)] = True
+    tokenizer: str | None = None
+    """Tokenizer of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file."""
 
-    def loading(self) -> dict[str, Any]:
-        """As options of `engine.loading.load_backend`."""
-        return {field.name: getattr(self, field.name) for field in fields(WorkerOptions)}
+
+@dataclass(frozen=True)
+class _NamedModel:
+    model: str = DEFAULT_MODEL
+    """A known name (see `leakmeter models`), hf:ORG/NAME, a directory, a .gguf file, or a served model, such as
+    vllm:http://127.0.0.1:8000#NAME (also llamacpp:, sglang:, openai:)."""
 
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -104,26 +104,10 @@ class Source:
 
 
 @Parameter(name="*", negative="")
-@dataclass(frozen=True, slots=True)
-class RunOptions(WorkerOptions):
+@dataclass(frozen=True)
+class RunOptions(LoadingOptions, _NamedModel):
     """Which model measures, on what, and where the results go."""
 
-    model: str = DEFAULT_MODEL
-    """A known name (see `leakmeter models`), hf:ORG/NAME, a directory, a .gguf file, or a served model, such as
-    vllm:http://127.0.0.1:8000#NAME (also llamacpp:, sglang:, openai:)."""
-    dtype: str | None = None
-    """float32, bfloat16 or float16; float32 on a CPU and bfloat16 on CUDA by default."""
-    device: str | None = None
-    """cpu, cuda, cuda:1 …; CUDA where there is one by default."""
-    memory: str | None = None
-    """Memory limit of the engine, without the model's weights, such as 512MiB; by default 1GiB on a CPU and a quarter
-    of a GPU's memory. A single sequence, or a single row of prompts that are reduced together, may take more."""
-    tokenizer: str | None = None
-    """Tokenizer of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file."""
-    allow_remote: bool = False
-    """Send contexts, queries and responses to a served model on another machine."""
-    concurrency: int | None = None
-    """Maximum number of simultaneous requests to a served model; 8 by default."""
     out: Path = Path("runs")
     """Directory of runs, or its URL in an object store: s3://BUCKET/PREFIX, gs:// or az://."""
     part: str | None = None
@@ -157,20 +141,10 @@ class RunOptions(WorkerOptions):
     def load_backend(self) -> Backend:
         from leakmeter.commands import output
         from leakmeter.core.long_work import told_if_long
-        from leakmeter.engine.loading import load_backend
+        from leakmeter.engine.loading import load
 
         with told_if_long(output.tell, f"loading {self.model} …"):
-            return load_backend(
-                self.model,
-                dtype=self.dtype,
-                device=self.device,
-                memory=self.memory,
-                cache=not self.no_cache,
-                tokenizer=self.tokenizer,
-                allow_remote=self.allow_remote,
-                concurrency=self.concurrency,
-                **self.loading(),
-            )
+            return load(self.model, replace(self, cache=not self.no_cache))
 
     def load_predictor(self) -> Predictor:
         from leakmeter.engine.loading import names_a_backend
@@ -182,7 +156,7 @@ class RunOptions(WorkerOptions):
         return predictor_for(self.model, dtype=self.dtype, device=self.device, memory=self.memory)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PagelessRunOptions(RunOptions):
     """The same for what has no page, and runs of its own."""
 

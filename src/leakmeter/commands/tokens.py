@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from leakmeter.commands.call import CaseOptions, FunctionOptions, function_of_cases
 from leakmeter.core.case import Case
 from leakmeter.core.loaded import LoadedCases
-from leakmeter.engine.loading import LoadOptions, tell
+from leakmeter.engine.loading import ModelOptions, tell
 from leakmeter.errors import UsageError
 from leakmeter.text.build import PreparedContext, PromptSettings
 from leakmeter.text.tokens import TokensResult, tokens_of
@@ -24,7 +24,7 @@ class TokensOptions(FunctionOptions, PromptSettings, CaseOptions):
     skip_bad: bool = False
 
 
-class TokensCall(LoadOptions, TokensOptions): ...
+class TokensCall(ModelOptions, TokensOptions): ...
 
 
 @function_of_cases(TokensOptions, TokensCall)

@@ -1,21 +1,22 @@
 """What an instrument is: a folder, and the parts of it that the rest of the house reads; and how it is found by name.
 
 A folder of `leakmeter.instruments` whose `__init__` has an `INSTRUMENT` is an instrument; so is what another package
-names in the entry-point group `leakmeter.instruments`. A module of `leakmeter.backends` with a `Backend` is a back end
-under its own name; others come from the group `leakmeter.backends`.
+names in the entry-point group `leakmeter.instruments`. Back ends are those of `leakmeter.backends.OWN`, and what other
+packages name in the group `leakmeter.backends`.
 """
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
+from leakmeter.core import own
+from leakmeter.core.folder import module_in, names_in
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import UnknownNameError, UsageError
 
@@ -89,83 +90,77 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class Short:
+    """What `--help` shows of a command: these options, or all, and command lines to start from, which run beside the
+    files of `leakmeter demo --write-samples samples`."""
+
+    examples: tuple[str, ...] = ()
+    options: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """A command of the command line."""
 
     name: str
-    at: str
-    """'module:name' within the instrument's folder; it is imported when it is asked for."""
+    load: Callable[[], Any]
+    """Imports and returns the command, a function or a `cyclopts.App`, when it is asked for."""
     about: str
     """The first line of its help, said without importing it."""
     group: str = "Measure"
     """The heading under which `leakmeter --help` lists it."""
+    order: int | None = None
+    """Where it stands under the heading; without one behind the others, by name."""
+    short: Mapping[str, Short] = field(default_factory=dict)
+    """Its short help, and that of the commands within it by their words; its own by ''."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instrument:
-    """One instrument, by where its parts are; each is imported when it is first asked for.
+class Instrument(ABC):
+    """One instrument, by its parts: each is a method with an import in it, so that it loads when it is first asked for.
 
-    Args:
-        name: what runs and studies call it.
-        package: the folder; `__name__` of its `__init__`.
-        measure_at: 'module:name' within the folder, or with dots before it as in an import, of the dataclass of
-            parameters that has the trial.
-        result_at: likewise, of the class that makes results of a run.
-        report_at: likewise, of a function of results to the `report.blocks.Report` of them.
-        public_report_at: likewise, of what may be published of results; "" where nothing is.
-        example_at: likewise, of a function (id, response or None) to an `Example`; what its tests measure.
-        functions: likewise, those whose first parameter is a model: methods of a `Meter`.
-        commands: that measure with it, and what prepares that.
-        study_at: likewise, of what is particular to studies of it; "" where there are none.
+    A folder's `__init__` has `INSTRUMENT`, an object of its own subclass.
     """
 
-    name: str
-    package: str
-    measure_at: str
-    result_at: str
-    example_at: str
-    study_at: str = ""
-    functions: tuple[str, ...] = ()
-    commands: tuple[Command, ...] = ()
-    report_at: str = "report:report"
-    public_report_at: str = ""
+    name: ClassVar[str]
+    """What runs and studies call it."""
+    commands: ClassVar[tuple[Command, ...]] = ()
+    """That measure with it, and what prepares that."""
 
     @property
+    def package(self) -> str:
+        """The folder, in whose `__init__` the subclass is."""
+        return type(self).__module__
+
+    @property
+    @abstractmethod
     def measure(self) -> Any:
-        """The dataclass of parameters; see `core.measure.Measure`."""
-        return self._part(self.measure_at)
+        """The dataclass of parameters that has the trial; see `core.measure.Measure`."""
 
     @property
+    @abstractmethod
     def result(self) -> Any:
-        """The class of results; see `results.result.Result`."""
-        return self._part(self.result_at)
+        """The class that makes results of a run; see `results.result.Result`."""
+
+    @abstractmethod
+    def report(self, results: Sequence[Any]) -> Any:
+        """Blocks that say what results do, a `report.blocks.Report`; of public results those that may be published."""
+
+    @abstractmethod
+    def example(self, id_: str = "one", response: str | None = None) -> Example:
+        """A case to try it on, which its tests measure; where cases have responses, with one that is given."""
 
     @property
     def study(self) -> Any:
-        """What is particular to studies; see `studies.kind.Kind`. None where nothing is."""
-        return self._part(self.study_at) if self.study_at else None
+        """What is particular to studies of it; see `studies.kind.Kind`. None where nothing is."""
+        return None
 
-    def report(self, results: Sequence[Any]) -> Any:
-        """Blocks that say what results do, those that may be published where the results are."""
-        at = self.public_report_at if self.public_report_at and results[0].is_public else self.report_at
-        return self._part(at)(results)
-
-    def function(self, name: str) -> Any:
-        return next((self._part(at) for at in self.functions if at.rpartition(":")[2] == name), None)
-
-    def example(self, id_: str = "one", response: str | None = None) -> Example:
-        """A case to try it on; where cases have responses, with one that is given."""
-        example: Example = self._part(self.example_at)(id_, response)
-        return example
-
-    def _part(self, at: str) -> Any:
-        module, _, name = at.partition(":")
-        return getattr(importlib.import_module(f".{module}", self.package), name)
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """Public functions of the library. Those whose first parameter is a model are methods of a `Meter` too."""
+        return ()
 
 
 _INSTRUMENTS = "leakmeter.instruments"
 _BACKENDS = "leakmeter.backends"
-_DOCTOR = "doctor"
 
 
 def instruments() -> list[str]:
@@ -183,9 +178,14 @@ def instrument(name: str) -> Instrument:
         raise UnknownNameError("measure", name, instruments()) from None
 
 
+def other_functions() -> dict[str, Callable[..., Any]]:
+    """Functions of other packages' instruments by name."""
+    others = (point.load() for point in _others(_INSTRUMENTS))
+    return {function.__name__: function for other in others for function in other.functions()}
+
+
 def reporter(kind: type) -> Callable[[Sequence[Any]], Any]:
-    """The function that makes a report of a class's results: its instrument's, or that of the module `report` beside
-    it."""
+    """The function that makes a report of a class's results: that of the instrument in whose folder the class is."""
     folder = kind.__module__.rpartition(".")[0]
     for measure in _own().values():
         if measure.package == folder:
@@ -194,26 +194,11 @@ def reporter(kind: type) -> Callable[[Sequence[Any]], Any]:
         if point.module == folder:
             report: Callable[[Sequence[Any]], Any] = point.load().report
             return report
-    beside: Callable[[Sequence[Any]], Any] = importlib.import_module(f"{folder}.report").report
-    return beside
-
-
-def printed(name: str) -> tuple[Any, str]:
-    """The class that `--json` prints, and the package that ships its schema."""
-    if name == _DOCTOR:
-        return importlib.import_module("leakmeter.checkup.result").DoctorResult, "leakmeter.checkup"
-    measure = instrument(name)
-    return measure.result, measure.package
-
-
-def all_printed() -> list[str]:
-    return sorted((*instruments(), _DOCTOR))
+    raise LookupError(f"{kind.__name__} is no instrument's: none is in '{folder}'")
 
 
 def backends() -> list[str]:
-    package = importlib.import_module(_BACKENDS)
-    own = {m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_")}
-    return sorted(own | {point.name for point in _others(_BACKENDS)})
+    return sorted({*own.backends(), *(point.name for point in _others(_BACKENDS))})
 
 
 def added_backends() -> list[str]:
@@ -222,7 +207,7 @@ def added_backends() -> list[str]:
 
 
 def backend(name: str) -> Any:
-    """The class of a back end: the one of its module that scores."""
+    """The class of a back end."""
     for point in _others(_BACKENDS):
         if point.name == name:
             if not _is_backend(added := point.load()):
@@ -231,16 +216,9 @@ def backend(name: str) -> Any:
                     "leakmeter.core.backend.Backend"
                 )
             return added
-    if name not in backends():
+    if name not in own.backends():
         raise UnknownNameError("back end", name, backends())
-    # A package may leave its class where it is, so that its name alone loads little.
-    modules = (importlib.import_module(f"{_BACKENDS}.{where}") for where in (name, f"{name}.backend"))
-    return next(
-        value
-        for module in modules
-        for value in vars(module).values()
-        if _is_backend(value) and value.__module__.startswith(f"{_BACKENDS}.{name}")
-    )
+    return own.backends()[name]()
 
 
 def _is_backend(value: Any) -> bool:
@@ -251,16 +229,15 @@ def _is_backend(value: Any) -> bool:
 
 @cache
 def _own() -> dict[str, Instrument]:
-    return {measure.name: measure for measure in _within(importlib.import_module(_INSTRUMENTS))}
+    return {measure.name: measure for measure in _within(own.instruments())}
 
 
 def _within(package: Any) -> Iterator[Instrument]:
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        if module.ispkg:
-            folder = importlib.import_module(module.name)
-            if hasattr(folder, "INSTRUMENT"):
-                yield folder.INSTRUMENT
-                yield from _within(folder)
+    for name in names_in(package, folders=True):
+        folder = module_in(package, name)
+        if hasattr(folder, "INSTRUMENT"):
+            yield folder.INSTRUMENT
+            yield from _within(folder)
 
 
 @cache

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from leakmeter.core.limits import parse_memory
 from leakmeter.core.plain import visible
-from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.errors import UnknownNameError, UsageError, as_keyword, options_named
 from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
@@ -25,25 +25,65 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadOptions:
-    """How a model is loaded, as options of what measures with it: those of `load_backend`, which says what each is."""
-
+class _OneModel:
     dtype: str | None = None
+    """float32, bfloat16 or float16; float32 on a CPU and bfloat16 on CUDA by default."""
     device: str | None = None
+    """cpu, cuda, cuda:1 …; CUDA where there is one by default."""
     memory: str | None = None
+    """Memory limit of the engine, without the model's weights, such as 512MiB; by default 1GiB on a CPU and a quarter
+    of a GPU's memory. A single sequence, or a single row of prompts that are reduced together, may take more."""
     model_id: str | None = None
+    """What the score cache calls a loaded (model, tokenizer) pair, which it otherwise leaves alone."""
     cache: bool = True
+    """Keep scores, and use those that were kept, in the user's score cache."""
     tokenizer: Any = None
+    """Tokenizer of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file."""
     allow_remote: bool = False
+    """Send contexts, queries and responses to a served model on another machine."""
     concurrency: int | None = None
+    """Maximum number of simultaneous requests to a served model; 8 by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions:
+    """How many threads and processes measure, and where."""
+
     threads: int | None = None
+    """CPU threads of this process or of each worker; by default all cores here and 1 in a worker. Their number affects
+    the last digits."""
     on: str | None = None
+    """Measure on workers: ray for this machine or the cluster of RAY_ADDRESS, or ray:ADDRESS. Contexts, queries and
+    responses are sent to them."""
     workers: int | None = None
+    """Number of workers that load the model and measure, with --on; 2 by default."""
     gpus_per_worker: float | None = None
+    """GPUs of each worker, possibly a fraction of one; none by default."""
     allow_mixed: bool = False
+    """Allow workers on different kinds of machines, which changes the last digits."""
 
 
-LOAD_OPTIONS: Final = tuple(field.name for field in fields(LoadOptions))
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(WorkerOptions, _OneModel):
+    """How a model is loaded: options of functions and of commands, and keywords of `load_backend`, which says more of
+    each."""
+
+    @classmethod
+    def named(cls, options: Mapping[str, Any]) -> Self:
+        """Of keywords; `UnknownNameError` where one is no option."""
+        for name in options:
+            if name not in MODEL_OPTIONS:
+                raise UnknownNameError("option", name, MODEL_OPTIONS)
+        return cls(**options)
+
+
+MODEL_OPTIONS: Final = tuple(field.name for field in fields(ModelOptions))
+_FLAGS: Final = tuple(field.name for field in fields(ModelOptions) if field.type == "bool")
+
+
+def as_argument(name: str, value: str | None) -> str | None:
+    """An option of a model as Python writes it, for `errors.options_named`; None for another."""
+    return as_keyword(name, value, is_flag=name in _FLAGS) if name in ("model", *MODEL_OPTIONS) else None
 
 
 def load_backend(
@@ -103,36 +143,58 @@ def load_backend(
         >>> leakmeter.influence(backend, context="Ana is 41.", query="How old is Ana?", response="41").model
         'toy'
     """
+    options = ModelOptions(
+        dtype=dtype,
+        device=device,
+        memory=memory,
+        model_id=model_id,
+        cache=cache,
+        tokenizer=tokenizer,
+        allow_remote=allow_remote,
+        concurrency=concurrency,
+        threads=threads,
+        on=on,
+        workers=workers,
+        gpus_per_worker=gpus_per_worker,
+        allow_mixed=allow_mixed,
+    )
+    with options_named(as_argument):
+        return load(model, options, notify)
+
+
+def load(model: Any, options: ModelOptions, notify: Callable[[str], None] | None = None) -> Backend:
+    """As `load_backend`; its errors name options as a command does, and callers in Python rename them."""
     from leakmeter.backends.served import names_a_server
     from leakmeter.core.backend import Backend
 
-    if threads is not None and threads < 1:
-        raise UsageError(f"threads is {threads}; it has to be 1 or more")
-    if on is not None:
+    notify = notify or tell
+    if options.threads is not None and options.threads < 1:
+        raise UsageError(f"--threads is {options.threads}; it has to be 1 or more")
+    if options.on is not None:
         from leakmeter.engine.workers import Workers
 
-        settings = {"dtype": dtype, "device": device, "memory": memory, "model_id": model_id, "cache": cache}
-        crew = Workers(on, workers, gpus_per_worker, threads, allow_mixed)
-        return crew.load(load_backend, model, settings, notify or tell)
-    if workers is not None or gpus_per_worker is not None or allow_mixed:
-        raise UsageError("workers, gpus_per_worker and allow_mixed are for work on several machines; give --on ray too")
+        crew = Workers(options.on, options.workers, options.gpus_per_worker, options.threads, options.allow_mixed)
+        alone = ModelOptions(
+            **{name: getattr(options, name) for name in MODEL_OPTIONS if name not in ("on", *_OF_WORKERS)}
+        )
+        return crew.load(load, model, alone, notify)
+    _refuse(options, _OF_WORKERS, "work on several machines", "give --on ray too")
     if isinstance(model, str) and names_a_server(model):
-        if dtype is not None or device is not None or memory is not None or model_id is not None or threads is not None:
-            raise UsageError(
-                "dtype, device, memory, model_id and threads are for a model loaded here, and this one is served; "
-                "leave them out"
-            )
+        refuse_local(options)
         from leakmeter.backends.served.load import load_served
 
         return load_served(
-            model, tokenizer=tokenizer, allow_remote=allow_remote, concurrency=concurrency, notify=notify or tell
+            model,
+            tokenizer=options.tokenizer,
+            allow_remote=options.allow_remote,
+            concurrency=options.concurrency,
+            notify=notify,
         )
-    if tokenizer is not None or allow_remote or concurrency is not None:
-        raise _not_served()
+    _refuse_served(options)
+    memory_bytes = parse_memory(options.memory) if options.memory else None
     if not isinstance(model, (str, Path)):
         if isinstance(model, Backend):
-            if model_id is not None:
-                raise UsageError(f"model_id '{model_id}' has no effect on a loaded back end; give it to load_backend")
+            _refuse(options, ("model_id",), "a model that is yet to be loaded", "give it to load_backend")
             return model
         if not (isinstance(model, tuple) and len(model) == 2):
             raise UsageError(
@@ -141,35 +203,35 @@ def load_backend(
             )
         from leakmeter.backends.hf.load import from_objects
 
-        _use_threads(threads)
-        loaded = from_objects(*model, memory_bytes=parse_memory(memory) if memory else None)
-        return _reusing(loaded, model_id, cache, notify or tell)
+        _use_threads(options.threads)
+        return _reusing(from_objects(*model, memory_bytes=memory_bytes), options, notify)
     from leakmeter.core import registry
 
     if names_a_backend(str(model)):
         name, _, rest = str(model).partition(":")
-        other: Backend = registry.backend(name).named(rest, dtype=dtype, device=device, memory=memory)
+        kind = registry.backend(name)
+        other: Backend = kind.named(rest, dtype=options.dtype, device=options.device, memory=options.memory)
         return other
     if model == "toy":
-        if dtype not in (None, "float64") or device not in (None, "cpu") or memory is not None:
-            raise UsageError("the toy model computes in float64 on the CPU; leave dtype, device and memory out")
+        if options.dtype not in (None, "float64") or options.device not in (None, "cpu") or options.memory is not None:
+            raise UsageError("the toy model computes in float64 on the CPU; leave --dtype, --device and --memory out")
         toy: Backend = registry.backend("toy")()
         return toy
     from leakmeter.models import resolve
 
-    resolved = resolve(str(model), notify=notify or tell)
+    resolved = resolve(str(model), notify=notify)
     from leakmeter.backends.hf.load import load_directory
 
-    _use_threads(threads)
+    _use_threads(options.threads)
     backend = load_directory(
         Path(resolved.path),
         name=resolved.name,
-        dtype=dtype,
-        device=device,
+        dtype=options.dtype,
+        device=options.device,
         weights_sha256=resolved.weights_sha256,
-        memory_bytes=parse_memory(memory) if memory else None,
+        memory_bytes=memory_bytes,
     )
-    return _reusing(backend, model_id, cache, notify or tell)
+    return _reusing(backend, options, notify)
 
 
 def load_tokenizer(model: str, *, tokenizer: Any = None, notify: Callable[[str], None] | None = None) -> Tokenizer:
@@ -180,10 +242,10 @@ def load_tokenizer(model: str, *, tokenizer: Any = None, notify: Callable[[str],
         from leakmeter.backends.served.load import served_tokenizer
 
         return served_tokenizer(tokenizer, notify or tell)[0]
-    if tokenizer is not None:
-        raise _not_served()
+    options = ModelOptions(tokenizer=tokenizer)
+    _refuse_served(options)
     if model == "toy" or names_a_backend(model):
-        return load_backend(model).tokenizer
+        return load(model, ModelOptions()).tokenizer
     from leakmeter.models.resolve import tokenizer_folder
 
     folder = tokenizer_folder(model, notify=notify or tell)
@@ -192,11 +254,27 @@ def load_tokenizer(model: str, *, tokenizer: Any = None, notify: Callable[[str],
     return loaded(folder, model)
 
 
-def _not_served() -> UsageError:
-    return UsageError(
-        "tokenizer, allow_remote and concurrency are for a served model, such as vllm:http://127.0.0.1:8000#NAME; "
-        "leave them out"
-    )
+_OF_WORKERS: Final = ("workers", "gpus_per_worker", "allow_mixed")
+_OF_LOCAL: Final = ("dtype", "device", "memory", "model_id", "threads", "on", *_OF_WORKERS)
+_OF_SERVED: Final = ("tokenizer", "allow_remote", "concurrency")
+
+
+def _refuse(options: ModelOptions, names: Sequence[str], what_for: str, advice: str = "") -> None:
+    """`UsageError` where one of these options is given, which are for something else."""
+    values = [(name, getattr(options, name)) for name in names]
+    given = [f"--{name.replace('_', '-')}" for name, value in values if value is not None and value is not False]
+    if given:
+        are, them = ("is", "it") if len(given) == 1 else ("are", "them")
+        raise UsageError(f"{' and '.join(given)} {are} for {what_for}; {advice or f'leave {them} out'}")
+
+
+def refuse_local(options: ModelOptions) -> None:
+    """`UsageError` where an option is given that a served model does not have."""
+    _refuse(options, _OF_LOCAL, "a model loaded here, and this one is served")
+
+
+def _refuse_served(options: ModelOptions) -> None:
+    _refuse(options, _OF_SERVED, "a served model, such as vllm:http://127.0.0.1:8000#NAME")
 
 
 def _use_threads(n_threads: int | None) -> None:
@@ -252,10 +330,7 @@ class KeptModel:
     is_shared = False
     """Whether calls of functions share it, rather than those of one meter."""
 
-    def __init__(self, model: Any = DEFAULT_MODEL, **options: Any) -> None:
-        for name in options:
-            if name not in LOAD_OPTIONS:
-                raise UnknownNameError("option", name, LOAD_OPTIONS)
+    def __init__(self, model: Any = DEFAULT_MODEL, options: ModelOptions = ModelOptions()) -> None:
         self.source = model
         self.options = options
         self.on_loading: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -265,7 +340,7 @@ class KeptModel:
     @property
     def dtype(self) -> str | None:
         """The precision that was asked for; None for the default of the device."""
-        return self.options.get("dtype")
+        return self.options.dtype
 
     @property
     def name(self) -> str:
@@ -275,19 +350,19 @@ class KeptModel:
     @cached_property
     def backend(self) -> Backend:
         with self.lock, self.on_loading():
-            return load_backend(self.source, **self.options)
+            return load(self.source, self.options)
 
     @property
     def tokenizer(self) -> Tokenizer:
         """The model's tokenizer; a name or path is not loaded for it."""
         if "backend" in self.__dict__ or not isinstance(self.source, (str, Path)):
             return self.backend.tokenizer
-        return load_tokenizer(str(self.source), tokenizer=self.options.get("tokenizer"))
+        return load_tokenizer(str(self.source), tokenizer=self.options.tokenizer)
 
     def in_precision(self, dtype: str | None) -> KeptModel:
         """What measures in a precision that a guarantee needs; a meter's own model stays as it was loaded."""
         if self.is_shared and dtype != self.dtype:
-            return model_of(self.source, **{**self.options, "dtype": dtype})
+            return model_of(self.source, replace(self.options, dtype=dtype))
         return self
 
     @contextmanager
@@ -301,18 +376,18 @@ _kept: tuple[object, KeptModel] | None = None
 _keeping = Lock()
 
 
-def model_of(model: Any, **options: Any) -> KeptModel:
+def model_of(model: Any, options: ModelOptions) -> KeptModel:
     """What measures with a model: that of the call before, where the same name or path is given alike.
 
     A path whose files have changed since, and other settings of the environment, are not the same. What is no name,
     such as a (model, tokenizer) pair, may be trained between two calls, and is not kept.
     """
     global _kept
-    kept_model = KeptModel(model, **options)
+    kept_model = KeptModel(model, options)
     kept_model.is_shared = True
     if not isinstance(model, (str, Path)):
         return kept_model
-    key = (str(model), tuple(sorted(options.items())), _files_of(Path(model)), _environment())
+    key = (str(model), options, _files_of(Path(model)), _environment())
     with _keeping:
         if _kept is None or _kept[0] != key:
             _kept = (key, kept_model)
@@ -350,14 +425,14 @@ def tell(line: str) -> None:
     sys.stderr.write(f"{visible(line)}\n")
 
 
-def _reusing(backend: HfBackend, model_id: str | None, cache: bool, notify: Callable[[str], None]) -> HfBackend:
-    if not cache or (backend.weights_sha256 is None and model_id is None):
+def _reusing(backend: HfBackend, options: ModelOptions, notify: Callable[[str], None]) -> HfBackend:
+    if not options.cache or (backend.weights_sha256 is None and options.model_id is None):
         return backend
     scores = _score_cache(notify)
     if scores is not None:
         from leakmeter.backends.hf.reuse import reuse_for
 
-        backend.reuse = reuse_for(backend, scores, model_id)
+        backend.reuse = reuse_for(backend, scores, options.model_id)
     return backend
 
 

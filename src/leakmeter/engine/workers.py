@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +28,7 @@ from leakmeter.storage.spec import libraries_of
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
+    from leakmeter.engine.loading import ModelOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,12 @@ class Workers:
     def __post_init__(self) -> None:
         address_of(self.on)
         if self.n is not None and self.n < 1:
-            raise UsageError(f"workers is {self.n}; it has to be 1 or more")
+            raise UsageError(f"--workers is {self.n}; it has to be 1 or more")
         if self.n_gpus is not None and not (math.isfinite(self.n_gpus) and self.n_gpus >= 0):
-            raise UsageError(f"gpus per worker is {self.n_gpus}; it has to be a number of at least 0")
+            raise UsageError(f"--gpus-per-worker is {self.n_gpus}; it has to be a number of at least 0")
 
     def load(
-        self, loader: Callable[..., Backend], model: Any, settings: Mapping[str, Any], notify: Callable[[str], None]
+        self, loader: Callable[..., Backend], model: Any, options: ModelOptions, notify: Callable[[str], None]
     ) -> Fleet:
         """Have workers load a model by a name, path or URL that each of them can reach."""
         from leakmeter.backends.served import names_a_server
@@ -60,9 +61,9 @@ class Workers:
                 "a name or path that every worker can reach"
             )
         if names_a_server(str(model)):
-            raise UsageError("a served model does the work itself; give concurrency instead of workers")
+            raise UsageError("a served model does the work itself; give --concurrency instead of --workers")
         n, n_threads = self.n or 2, self.n_threads or 1
-        load = partial(loader, str(model), notify=_unheard, **{**settings, "threads": n_threads})
+        load = partial(loader, str(model), replace(options, threads=n_threads), notify=_unheard)
         make = partial(PartWorker, load, allow_mixed=self.allow_mixed)
         engine = RayEngine(address_of(self.on), make, n_workers=n, n_cpus=n_threads, n_gpus=self.n_gpus or 0)
         try:

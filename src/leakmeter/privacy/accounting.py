@@ -10,8 +10,9 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
 
 from leakmeter.core.limits import refuse_bad
 from leakmeter.errors import UsageError
@@ -36,8 +37,9 @@ def basic(tokens: Iterable[tuple[float, int]]) -> float:
 
 def pld(tokens: Iterable[tuple[float, int]], delta: float) -> float:
     """ε at δ, nats, of (ε, the most there may be) by composing privacy loss distributions (dp-accounting's PLD)."""
-    distributions = _library("dp_accounting.pld.privacy_loss_distribution")
-    common = _library("dp_accounting.pld.common")
+    with _told_if_missing():
+        from dp_accounting.pld import common
+        from dp_accounting.pld import privacy_loss_distribution as distributions
     check_delta(delta)
     parts = [
         # Not PLDAccountant.compose with a RandomizedResponseDpEvent: release 0.6.0 forgets its count.
@@ -54,8 +56,9 @@ def pld(tokens: Iterable[tuple[float, int]], delta: float) -> float:
 
 def rdp(tokens: Iterable[tuple[float, int]], delta: float) -> float:
     """ε at δ by adding up Rényi divergences (dp-accounting's RDP), nats; arguments as for `pld`."""
-    library = _library("dp_accounting")
-    accountants = _library("dp_accounting.rdp.rdp_privacy_accountant")
+    with _told_if_missing():
+        import dp_accounting as library
+        from dp_accounting.rdp import rdp_privacy_accountant as accountants
     check_delta(delta)
     accountant = accountants.RdpAccountant(neighboring_relation=library.NeighboringRelation.REPLACE_ONE)
     for epsilon, n in _counted(tokens).items():
@@ -82,11 +85,12 @@ def check_delta(delta: float) -> None:
     refuse_bad((0.0 < delta < 1.0, "delta", delta, "above 0 and below 1"))
 
 
-def _library(module: str) -> Any:
+@contextmanager
+def _told_if_missing() -> Iterator[None]:
     try:
-        return importlib.import_module(module)
+        yield
     except ModuleNotFoundError as error:
-        if error.name is None or not module.startswith(error.name):
+        if (error.name or "").split(".")[0] != "dp_accounting":
             raise
         raise UsageError(
             "composing with a delta needs the dp-accounting library, which is missing; "

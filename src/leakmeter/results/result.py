@@ -1,6 +1,6 @@
 """What every result is: a case's numbers as a record, and its views.
 
-The results of an instrument are made by the class that its `result_at` names, which has
+The results of an instrument are made by the class that is its `result`, which has
 
     @classmethod
     def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Result]
@@ -12,7 +12,6 @@ gate`.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -130,7 +129,7 @@ class AnyResult(ABC):
         provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
         n_cases: int | None = None,
     ) -> Report:
-        """What is said of results, as blocks; all views are made of it. See `core.registry.Instrument.report_at`.
+        """What is said of results, as blocks; all views are made of it. See `core.registry.Instrument.report`.
 
         Args:
             results: one or more.
@@ -143,9 +142,15 @@ class AnyResult(ABC):
         """
         if not results:
             raise UsageError("nothing to show: a report needs at least one result, as printed by `--json`")
-        report: Report = registry.reporter(cls)(results)
+        report = cls._said_of(results)
         report = replace(report, blocks=[*report.blocks, *_before_a_failed_check(results)])
         return report.signed(command, provenance).interrupted(len(results), n_cases)
+
+    @classmethod
+    def _said_of(cls, results: Sequence[Any]) -> Report:
+        """The blocks that are about these results; the instrument's."""
+        report: Report = registry.reporter(cls)(results)
+        return report
 
     @classmethod
     def summary(cls, results: Sequence[Any]) -> Any:
@@ -368,7 +373,9 @@ def show(shown: Any) -> None:
     # Jupyter's kernels show HTML, and IPython in a terminal does not.
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if hasattr(shell, "kernel"):
-        importlib.import_module("IPython.display").display(shown)
+        from IPython.display import display
+
+        display(shown)
         return
     from rich.console import Console
 

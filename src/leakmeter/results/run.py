@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -131,7 +130,7 @@ class Run(Results[Any]):
         if engine == "pandas":
             return table.to_pandas()
         try:
-            polars = importlib.import_module("polars")
+            import polars
         except ImportError:
             raise UsageError("frames of polars need polars: pip install 'leakmeter[polars]'") from None
         return polars.from_arrow(table)

@@ -67,8 +67,15 @@ def _of_server(serving: Serving, model: str, job: Job, on_check: Callable[[str],
         if subject.connection is not None:
             subject.connection.on_request = job.check
 
-    options = serving.models.served_options
-    return examined(model, on_check=on_check, on_loaded=on_loaded, notify=lambda line: None, **options)
+    options = serving.models.options
+    return examined(
+        model,
+        on_check=on_check,
+        on_loaded=on_loaded,
+        notify=lambda line: None,
+        tokenizer=options.tokenizer,
+        allow_remote=options.allow_remote,
+    )
 
 
 ROUTES: Final[tuple[BaseRoute, ...]] = (

@@ -6,7 +6,7 @@ import gc
 import json
 import sys
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from leakmeter.engine.loading import KeptModel
+from leakmeter.engine.loading import KeptModel, ModelOptions
 from leakmeter.errors import UnknownNameError
 from leakmeter.serve.access import Access
 from leakmeter.serve.queue import Job, Queue, Work
@@ -23,14 +23,10 @@ from leakmeter.serve.queue import Job, Queue, Work
 class Models:
     """Models by name, the first by default; only the worker's thread asks for one."""
 
-    def __init__(self, names: Sequence[str], options: Mapping[str, Any]) -> None:
+    def __init__(self, names: Sequence[str], options: ModelOptions) -> None:
         self.names = tuple(dict.fromkeys(names))
-        self._options = dict(options)
+        self.options = options
         self._kept: KeptModel | None = None
-
-    @property
-    def served_options(self) -> dict[str, Any]:
-        return {name: self._options[name] for name in ("tokenizer", "allow_remote") if name in self._options}
 
     @property
     def loaded(self) -> str | None:
@@ -53,7 +49,7 @@ class Models:
                 torch = sys.modules.get("torch")
                 if torch is not None and torch.cuda.is_available():
                     torch.cuda.empty_cache()
-            kept = KeptModel(name, **self._options)
+            kept = KeptModel(name, self.options)
             _ = kept.backend
             self._kept = kept
         return self._kept

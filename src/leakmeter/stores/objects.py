@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,10 +54,11 @@ class Objects:
     def __init__(self, url: str, store: Any = None) -> None:
         self.url = url
         try:
-            self._exceptions = importlib.import_module("obstore.exceptions")
-            from_url = importlib.import_module("obstore.store").from_url
+            from obstore import exceptions
+            from obstore.store import from_url
         except ImportError:
             raise UsageError(f"'{url}' needs obstore: pip install 'leakmeter[stores]'") from None
+        self._exceptions: Any = exceptions
         if store is None:
             http = any(os.environ.get(name, "").lower() in ("1", "true") for name in _HTTP_ALLOWED)
             with self._errors():

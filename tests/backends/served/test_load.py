@@ -71,11 +71,32 @@ def test_options_that_do_not_go_together(served: Load) -> None:
         with pytest.raises(UsageError, match=words):
             served("vllm:http://127.0.0.1:1#toy", **given)
     for option in ({"dtype": "float32"}, {"device": "cpu"}, {"memory": "1GiB"}, {"model_id": "a"}):
-        with pytest.raises(UsageError, match="for a model loaded here"):
+        with pytest.raises(UsageError, match=f"^{next(iter(option))} is for a model loaded here"):
             leakmeter.load_backend("vllm:http://127.0.0.1:1#toy", **{"tokenizer": "toy", **option})
-    for option in ({"tokenizer": "toy"}, {"allow_remote": True}, {"concurrency": 3}):
-        with pytest.raises(UsageError, match="are for a served model"):
+    for option, named in (
+        ({"tokenizer": "toy"}, "tokenizer is"),
+        ({"allow_remote": True}, "allow_remote=True is"),
+        ({"concurrency": 0}, "concurrency is"),
+        ({"tokenizer": "toy", "concurrency": 3}, "tokenizer and concurrency are"),
+    ):
+        with pytest.raises(UsageError, match=f"^{named} for a served model"):
             leakmeter.load_backend("toy", **option)
+
+
+def test_a_command_and_a_function_name_options_in_their_own_words(cli: Callable[..., Any], tmp_path: Path) -> None:
+    note = tmp_path / "note.txt"
+    note.write_text("Ana is 41.", encoding="utf-8")
+    far = "vllm:http://10.1.2.3:1#toy"
+    words = ("influence", "--context-file", note, "--query", "How old?", "--model", far, "--tokenizer", "toy")
+    assert "; add --allow-remote to permit this" in cli(*words).err
+    for call in (
+        lambda: leakmeter.load_backend(far, tokenizer="toy"),
+        lambda: leakmeter.Meter(far, tokenizer="toy").backend,
+        lambda: leakmeter.doctor(far, tokenizer="toy"),
+        lambda: leakmeter.influence(far, context="Ana is 41.", query="How old?", tokenizer="toy"),
+    ):
+        with pytest.raises(UsageError, match="; add allow_remote=True to permit this"):
+            call()
 
 
 def test_another_tokenizer_than_the_servers(served: Load) -> None:

@@ -98,7 +98,7 @@ def test_in_public_nothing_is_said_of_cases_that_cannot_be_used(
     assert ended.err.splitlines()[-1] == "left out 1 bad case"
     narrow = Toy()
     narrow.window = 8
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *given, **more: narrow)
+    monkeypatch.setattr("leakmeter.engine.loading.load", lambda *given, **more: narrow)
     data.write_text(lines[0])
     assert "window" in cli(*words).err
     ended = cli(*words, "--public")

@@ -167,7 +167,7 @@ def test_a_finished_sweep_loads_no_model_and_a_longer_one_only_measures_what_is_
     swept(cli(*words_of(cases, kind)))
     before = stamps()
     with monkeypatch.context() as patched:
-        patched.setattr("leakmeter.engine.loading.load_backend", None)
+        patched.setattr("leakmeter.engine.loading.load", None)
         swept(cli(*words_of(cases, kind)))
     path = swept(cli(*words_of(cases, kind, "4")))
     assert len(rows_of(path / "table.csv")) == 4
@@ -375,7 +375,7 @@ def test_what_is_context_in_chats_can_be_said_in_both_doors(cli: Call, monkeypat
     with pytest.raises(DataError, match="context_from='system'"):
         leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2)
     found = leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2, context_from="system")
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *given, **options: ToyChat())
+    monkeypatch.setattr("leakmeter.engine.loading.load", lambda *given, **options: ToyChat())
     words = ("--data", write_cases(Path("cases.jsonl"), chats), "--model", "toy", "--lambda", 0, 1)
     ended = cli("decode", "frontier", *words, "--max-new-tokens", 2, "--context-from", "system")
     told = json_of(swept(ended) / "frontier.json")

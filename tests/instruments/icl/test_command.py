@@ -106,7 +106,7 @@ def test_exemplars_are_drawn_for_each_query_and_summed_up(icl: Call) -> None:
 def test_a_query_that_does_not_fit_is_named_or_left_out(icl: Call, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = Toy()
     small.window = 150
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: small)
+    monkeypatch.setattr("leakmeter.engine.loading.load", lambda *_, **__: small)
     write_csv(mine / "long.csv", [*ROWS[:4], {"id": "long", "said": "Rain. " * 30, "mood": "s"}])
     assert_refused(icl(data=mine / "long.csv"), "case 'long' needs ")
     ended = icl("--json", "--skip-bad", data=mine / "long.csv")

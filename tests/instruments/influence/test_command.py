@@ -92,7 +92,7 @@ def test_the_page_and_the_page_again_without_the_model(
     assert "Graz." in page
     assert "555-010-7788." in page
     (run,) = Path("runs").iterdir()
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("leakmeter.engine.loading.load", lambda *_, **__: pytest.fail("the model was loaded"))
     again = cli("report", run, "--html", "again.html")
     assert (again.code, again.out, again.err) == (0, "", "report: again.html (private, readable by you alone)\n")
     assert Path("again.html").read_text(encoding="utf-8") == page

@@ -339,7 +339,7 @@ TOLD = "Anna Ek lives in Graz. Her phone is 617-555-0134. Bo asked twice. Ring 6
 
 
 def test_a_run_is_kept_read_and_goes_on(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *given, **more: Copier())
+    monkeypatch.setattr("leakmeter.engine.loading.load", lambda *given, **more: Copier())
     data = tmp_path / "cases.jsonl"
     lines = [
         {"id": f"c{i}", "context": f"{TOLD} Ask {i}.", "query": "Who?", "response": response}

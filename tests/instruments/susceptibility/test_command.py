@@ -152,7 +152,7 @@ def test_a_query_that_does_not_fit_is_named_or_left_out(
 ) -> None:
     small = Toy()
     small.window = 60
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: small)
+    monkeypatch.setattr("leakmeter.engine.loading.load", lambda *_, **__: small)
     (mine / "long.csv").write_text(f"id,query\nshort,Who?\nlong,{'Who? ' * 20}\n", encoding="utf-8")
     assert_refused(susceptibility(queries=mine / "long.csv"), "case 'long' behind context 'c2' needs ")
     ended = susceptibility("--json", "--skip-bad", queries=mine / "long.csv")
@@ -327,7 +327,7 @@ def test_a_model_without_gradients_is_refused_before_it_is_loaded(
     def load(*_: Any, **__: Any) -> None:
         raise AssertionError("loaded")
 
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", load)
+    monkeypatch.setattr("leakmeter.engine.loading.load", load)
     assert_refused(fisher(model="toy"), "'toy' gives no gradients, which Fisher susceptibility needs")
 
 

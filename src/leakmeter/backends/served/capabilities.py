@@ -15,11 +15,12 @@ positions, reads vectors in place of tokens, or gives gradients.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Final, Literal
 
+from leakmeter.backends import served as folder
 from leakmeter.backends.served import DIALECTS
 from leakmeter.backends.served.dialect import Abilities
+from leakmeter.core.folder import module_in
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import VIRTUAL
 from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, Stretch, TargetLogProbs, Top
@@ -54,7 +55,7 @@ def _plainer(request: Request, has: Abilities) -> str:
 
 
 def servers() -> dict[str, Abilities]:
-    of_dialects = (import_module(f"leakmeter.backends.served.{name}").SERVERS for name in DIALECTS)
+    of_dialects = (module_in(folder, name).SERVERS for name in DIALECTS)
     return {name: has for of_dialect in of_dialects for name, has in of_dialect.items()}
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from leakmeter.backends import served as folder
 from leakmeter.backends.served import DIALECTS
 from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.connection import (
@@ -21,6 +21,7 @@ from leakmeter.backends.served.connection import (
 from leakmeter.backends.served.dialect import Dialect
 from leakmeter.core import registry
 from leakmeter.core.backend import Tokenizer
+from leakmeter.core.folder import module_in
 from leakmeter.errors import ModelError, UnknownNameError, UsageError
 
 TEXTS: Final = (
@@ -64,7 +65,7 @@ def load_served(
         notify(f"sending contexts, queries and responses{also} to '{parts.netloc}' ({parts.scheme}, {how})")
     read, identity = served_tokenizer(tokenizer, notify)
     connection = Connection(url, key=key, concurrency=at_once, notify=notify, **limits)
-    dialect_class = import_module(f"leakmeter.backends.served.{name}").DIALECT
+    dialect_class = module_in(folder, name).DIALECT
     # Where a server takes text instead of ids, or names tokens by their text, a tokenizer has to translate.
     translator = (read,) if getattr(dialect_class, "translates", False) else ()
     dialect: Dialect = dialect_class(connection, served_name, *translator)

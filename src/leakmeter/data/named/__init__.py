@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from leakmeter.core.case import Case
+from leakmeter.core.folder import module_in, names_in
 from leakmeter.data.records import Fields, load_records, records_of_hub
 from leakmeter.errors import DataError, UnknownNameError
 
@@ -67,11 +67,11 @@ def chosen_numbers(n_records: int, n: int | None, seed: int | None) -> list[int]
 
 
 def names() -> list[str]:
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return names_in(sys.modules[__name__])
 
 
 def find(name: str) -> Dataset:
     if name not in names():
         raise UnknownNameError("data set", name, names())
-    dataset: Dataset = importlib.import_module(f"{__name__}.{name}").DATASET
+    dataset: Dataset = module_in(sys.modules[__name__], name).DATASET
     return dataset

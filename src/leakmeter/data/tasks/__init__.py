@@ -24,15 +24,15 @@ labels is left out; the texts of the data are kept as they are. Of data with one
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from leakmeter.core.files import parsed_toml, read_text
+from leakmeter.core.folder import module_in, names_in
 from leakmeter.data.foreign import fields_of
 from leakmeter.data.mapping import Fields, checked_text
 from leakmeter.data.records import records_of_hub
@@ -335,14 +335,13 @@ def _refuse_doubles(names: Iterable[str], noun: str, where: str) -> None:
 
 
 def names() -> list[str]:
-    modules = (module.name for module in pkgutil.iter_modules(__path__))
-    return sorted(name for name in modules if not name.startswith("_"))
+    return names_in(sys.modules[__name__])
 
 
 def find(name: str) -> TaskData:
     if name not in names():
         raise UnknownNameError("task", name, names())
-    task: TaskData = importlib.import_module(f"{__name__}.{name}").TASK
+    task: TaskData = module_in(sys.modules[__name__], name).TASK
     return task
 
 

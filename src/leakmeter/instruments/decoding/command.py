@@ -13,7 +13,7 @@ from leakmeter.commands.call import CallOptions, CaseOptions, FunctionOptions, f
 from leakmeter.commands.cases import log_formats, read_cases, run_cases
 from leakmeter.commands.options import Flag, RunOptions, Source
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.engine.loading import LoadOptions
+from leakmeter.engine.loading import ModelOptions
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.frontier_command import Drawing, frontier_command
 from leakmeter.instruments.decoding.measure import Decode
@@ -126,7 +126,7 @@ class DecodeOptions(FunctionOptions, CallOptions, TemplateOptions, Decode, CaseO
     nonce: None = field(default=None, init=False)
 
 
-class DecodeCall(LoadOptions, DecodeOptions): ...
+class DecodeCall(ModelOptions, DecodeOptions): ...
 
 
 @function_of_cases(DecodeOptions, DecodeCall)
@@ -188,7 +188,7 @@ class FrontierOptions(FunctionOptions, TemplateOptions, Drawing):
     nonce: None = field(default=None, init=False)
 
 
-class FrontierCall(LoadOptions, FrontierOptions): ...
+class FrontierCall(ModelOptions, FrontierOptions): ...
 
 
 @function(FrontierOptions, FrontierCall)

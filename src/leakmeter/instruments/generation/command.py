@@ -31,7 +31,7 @@ from leakmeter.commands.options import Explain, Flag, RunOptions, Text
 from leakmeter.core.files import parsed_toml, read_text, sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import JsonObject
-from leakmeter.engine.loading import LoadOptions
+from leakmeter.engine.loading import ModelOptions
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.prompts import GenerationSettings
@@ -343,7 +343,7 @@ class GenerateOptions(FunctionOptions, CallOptions, RowNames, GenerationSettings
     skip_bad: bool = field(default=False, init=False)
 
 
-class GenerateCall(LoadOptions, GenerateOptions): ...
+class GenerateCall(ModelOptions, GenerateOptions): ...
 
 
 @function(GenerateOptions, GenerateCall)
@@ -418,7 +418,7 @@ def generate(model: KeptModel, data: Any, options: GenerateOptions) -> Results[P
         params = {**asdict(replace(measure, mechanism=None)), "mechanism": described(mechanism)}
         plan = Plan("private_generation", measure, audited.settings, cases)
         return measured(model, plan, options, results=lambda parts: PrivateGenerationResult.from_run(parts, params))
-    machine = {name: model.options.get(name) for name in ("dtype", "device", "memory")}
+    machine = {name: getattr(model.options, name) for name in ("dtype", "device", "memory")}
     settle = partial(with_nonce, audited, model.name, Path(out), **machine)
     has_seed = audited.measure.seed is not None
     plan = Plan("private_generation", audited.measure, audited.settings, cases, settle=None if has_seed else settle)

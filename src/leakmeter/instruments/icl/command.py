@@ -14,7 +14,7 @@ from leakmeter.commands.call import CallOptions, FunctionOptions, Row, RowNames,
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import Flag, RowOptions, RunOptions, Text
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.engine.loading import LoadOptions
+from leakmeter.engine.loading import ModelOptions
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.given import (
     FIXED_TOGETHER,
@@ -209,7 +209,7 @@ class IclOptions(FunctionOptions, CallOptions, Icl, _TaskOptions):
     shots: int | None = None
 
 
-class IclCall(LoadOptions, IclOptions): ...
+class IclCall(ModelOptions, IclOptions): ...
 
 
 @function(IclOptions, IclCall)
@@ -278,7 +278,7 @@ class IclResponsesOptions(FunctionOptions, CallOptions, RowNames, Influence):
     template: str | None = "plain"
 
 
-class IclResponsesCall(LoadOptions, IclResponsesOptions): ...
+class IclResponsesCall(ModelOptions, IclResponsesOptions): ...
 
 
 @function(IclResponsesOptions, IclResponsesCall)
@@ -340,7 +340,7 @@ class IclSelectOptions(FunctionOptions, Icl, _TaskOptions):
     progress: bool = False
 
 
-class IclSelectCall(LoadOptions, IclSelectOptions): ...
+class IclSelectCall(ModelOptions, IclSelectOptions): ...
 
 
 @function(IclSelectOptions, IclSelectCall)
@@ -405,7 +405,7 @@ def icl_select(model: KeptModel, data: Any, options: IclSelectOptions) -> Select
     )
     prompts = options.settings(sources)
     with model.lock, TemporaryDirectory() if options.out is None else nullcontext(options.out) as out:
-        machine = {name: model.options.get(name) for name in ("dtype", "device", "memory")}
+        machine = {name: getattr(model.options, name) for name in ("dtype", "device", "memory")}
         directory = selection.selection_directory(scope, prompts, measure, model.name, Path(out), **machine)
         watch = progress if options.progress else lambda backend, n_cases, findings: nullcontext(Callbacks())
         lists = selection.Lists(model.backend, measure, prompts, directory, watch, None)

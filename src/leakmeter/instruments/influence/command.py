@@ -10,7 +10,7 @@ from leakmeter.commands.call import CallOptions, CaseOptions, FunctionOptions, f
 from leakmeter.commands.cases import read_cases, run_cases
 from leakmeter.commands.options import RunOptions, Source, Text
 from leakmeter.core.loaded import Plan
-from leakmeter.engine.loading import LoadOptions
+from leakmeter.engine.loading import ModelOptions
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
 
@@ -48,7 +48,7 @@ def influence_command(
 class InfluenceOptions(FunctionOptions, CallOptions, PromptSettings, Influence, CaseOptions): ...
 
 
-class InfluenceCall(LoadOptions, InfluenceOptions): ...
+class InfluenceCall(ModelOptions, InfluenceOptions): ...
 
 
 @function_of_cases(InfluenceOptions, InfluenceCall)

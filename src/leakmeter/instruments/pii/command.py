@@ -18,7 +18,7 @@ from leakmeter.commands.output import command_line
 from leakmeter.commands.progress import counting, progress
 from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.engine.loading import LoadOptions, tell
+from leakmeter.engine.loading import ModelOptions, tell
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
 from leakmeter.instruments.pii.decoy_test import DecoyTest
@@ -58,7 +58,7 @@ app = App(
 
 @Parameter(name="*", negative="")
 @dataclass(frozen=True, slots=True)
-class ModelOptions:
+class WeightsOptions:
     model: str = DEFAULT_MODEL
     """A known name (see `leakmeter models`), hf:ORG/NAME, or a directory."""
     dtype: str | None = None
@@ -67,9 +67,9 @@ class ModelOptions:
     """cpu, cuda, cuda:1 …; CUDA where there is one by default."""
 
     def load(self, needed_for: str) -> HfBackend:
-        from leakmeter.engine.loading import load_backend
+        from leakmeter.engine.loading import load
 
-        backend = load_backend(self.model, dtype=self.dtype, device=self.device, cache=False)
+        backend = load(self.model, ModelOptions(dtype=self.dtype, device=self.device, cache=False))
         return weights_of(backend, needed_for)
 
 
@@ -130,7 +130,7 @@ class PiiOptions(FunctionOptions, CallOptions, RowNames, ProbeSettings, Pii):
     soft_tokens: int = field(default=0, init=False)
 
 
-class PiiCall(LoadOptions, PiiOptions): ...
+class PiiCall(ModelOptions, PiiOptions): ...
 
 
 def _plan(
@@ -310,7 +310,7 @@ class PiiTuneOptions(FunctionOptions, RowNames, SoftPromptTuning):
     skip_bad: bool = False
 
 
-class PiiTuneCall(LoadOptions, PiiTuneOptions): ...
+class PiiTuneCall(ModelOptions, PiiTuneOptions): ...
 
 
 def _tuned(
@@ -373,7 +373,7 @@ def tune(
     skip_bad: Flag = False,
     rows: RowOptions | None = None,
     json: Flag = False,
-    model: ModelOptions | None = None,
+    model: WeightsOptions | None = None,
 ) -> None:
     """Tune a soft prompt on some people, to probe the model for others' values (white box).
 
@@ -402,7 +402,7 @@ def tune(
     from leakmeter.report.scale import share_in
     from leakmeter.stats.stats import interval_of_share, items_for_share
 
-    settings, chosen = tuning or SoftPromptTuning(), model or ModelOptions()
+    settings, chosen = tuning or SoftPromptTuning(), model or WeightsOptions()
     output.check_writable(out, "soft prompt", subjects, validation, Path(chosen.model))
     names = (rows or RowOptions()).mapping() or None
     options = PiiTuneOptions(
@@ -450,7 +450,7 @@ class PiiInsertOptions(FunctionOptions, FineTuning, Insertion):
     out: str | Path
 
 
-class PiiInsertCall(LoadOptions, PiiInsertOptions): ...
+class PiiInsertCall(ModelOptions, PiiInsertOptions): ...
 
 
 @function(PiiInsertOptions, PiiInsertCall)
@@ -496,7 +496,7 @@ def insert(
     canaries: Annotated[Insertion | None, Parameter(name="*", negative="", consume_multiple=True)] = None,
     fine_tuning: Annotated[FineTuning | None, Parameter(name="*", negative="")] = None,
     json: Flag = False,
-    model: ModelOptions | None = None,
+    model: WeightsOptions | None = None,
 ) -> None:
     """Fine-tune a copy of a model on documents of canaries (people who do not exist), and hold others out.
 
@@ -515,7 +515,7 @@ def insert(
 
     chosen = canaries or Insertion()
     groups = chosen.groups
-    backend = (model or ModelOptions()).load("fine-tune")
+    backend = (model or WeightsOptions()).load("fine-tune")
     with counting("steps") as advance:
         settings = fine_tuning or FineTuning()
         n = inserted(groups, out, out / FOLDER, backend, settings, seed=chosen.seed, progress=advance)
@@ -535,7 +535,7 @@ class PiiCheckOptions(FunctionOptions, FineTuning, Check):
     out: str | Path
 
 
-class PiiCheckCall(LoadOptions, PiiCheckOptions): ...
+class PiiCheckCall(ModelOptions, PiiCheckOptions): ...
 
 
 @function(PiiCheckOptions, PiiCheckCall)
@@ -574,7 +574,7 @@ def check(
     fine_tuning: Annotated[FineTuning | None, Parameter(name="*", negative="")] = None,
     explain: Explain = False,
     json: Flag = False,
-    model: ModelOptions | None = None,
+    model: WeightsOptions | None = None,
 ) -> None:
     """Insert canaries into a copy of a model, and measure which scores separate them from others.
 
@@ -597,7 +597,7 @@ def check(
 
     options = options or Check()
     command = command_line(without=[out])
-    backend = (model or ModelOptions()).load("fine-tune")
+    backend = (model or WeightsOptions()).load("fine-tune")
 
     def table(auc_rows: Sequence[AucRow]) -> StudyTables:
         about = [

@@ -14,7 +14,7 @@ from leakmeter.commands.cases import read_cases, run_cases
 from leakmeter.commands.options import RunOptions, Source, Text
 from leakmeter.core.limits import refuse_bad
 from leakmeter.core.loaded import Plan
-from leakmeter.engine.loading import LoadOptions
+from leakmeter.engine.loading import ModelOptions
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.text.build import PromptSettings
@@ -109,7 +109,7 @@ class RedactOptions(FunctionOptions, CallOptions, PromptSettings, Redaction, Cas
     swap_seed: int = field(default=0, init=False)
 
 
-class RedactCall(LoadOptions, RedactOptions): ...
+class RedactCall(ModelOptions, RedactOptions): ...
 
 
 @function_of_cases(RedactOptions, RedactCall)

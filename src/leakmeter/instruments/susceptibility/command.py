@@ -15,7 +15,7 @@ from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions
 from leakmeter.core import registry
 from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.engine.loading import LoadOptions
+from leakmeter.engine.loading import ModelOptions
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
@@ -124,7 +124,7 @@ class SusceptibilityOptions(FunctionOptions, CallOptions, RowNames, QuerySetting
     contexts: Any
 
 
-class SusceptibilityCall(LoadOptions, SusceptibilityOptions): ...
+class SusceptibilityCall(ModelOptions, SusceptibilityOptions): ...
 
 
 @function(SusceptibilityOptions, SusceptibilityCall)
@@ -168,7 +168,7 @@ class FisherOptions(FunctionOptions, CallOptions, RowNames, QuerySettings, Fishe
     sigma: Sigma | Sequence[Sigma] = "identity"  # type: ignore[assignment]  # one need not be in a tuple
 
 
-class FisherCall(LoadOptions, FisherOptions): ...
+class FisherCall(ModelOptions, FisherOptions): ...
 
 
 @function(FisherOptions, FisherCall)

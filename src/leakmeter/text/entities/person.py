@@ -6,7 +6,6 @@ found, which is what a recogniser is for (`--ner`). The title is not part of the
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
@@ -249,7 +248,9 @@ def _unspaced_parts(name: str) -> Iterator[str]:
 @cache
 def _ordinary_words() -> frozenset[str]:
     """The most frequent words of English."""
-    return frozenset(importlib.import_module("faker.providers.lorem.en_US").Provider.word_list)
+    from faker.providers.lorem.en_US import Provider
+
+    return frozenset(Provider.word_list)
 
 
 def is_month_as_name(text: str, start: int, end: int) -> bool:

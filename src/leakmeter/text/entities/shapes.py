@@ -6,7 +6,6 @@ would not have said by itself, see `instruments.influence.disclosures`.
 
 from __future__ import annotations
 
-import importlib
 import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
@@ -14,6 +13,7 @@ from typing import Final
 
 import regex
 
+from leakmeter.core.folder import module_in
 from leakmeter.text.entities.date import MONTHS, TEENS, TENS, UNITS
 from leakmeter.text.entities.mention import ADDRESS, PERSON, Mention
 from leakmeter.text.entities.names import NAME, without_opening
@@ -501,9 +501,11 @@ def _is_first_name(word: str) -> bool:
 @cache
 def _first_names() -> frozenset[str]:
     """First names of two dozen countries, folded: those that faker draws."""
+    from faker.providers import person
+
     names: set[str] = set()
     for locale in _LOCALES:
-        provider = importlib.import_module(f"faker.providers.person.{locale}").Provider
+        provider = module_in(person, locale).Provider
         for attribute in dir(provider):
             if attribute.startswith("first_name") and isinstance(
                 listed := getattr(provider, attribute), tuple | list | dict
@@ -515,5 +517,6 @@ def _first_names() -> frozenset[str]:
 @cache
 def _places() -> frozenset[str]:
     """Countries, states of the United States and some others, folded."""
-    provider = importlib.import_module("faker.providers.address.en_US").Provider
-    return frozenset(unaccented(place) for place in (*provider.countries, *provider.states, *_OTHER_PLACES))
+    from faker.providers.address.en_US import Provider
+
+    return frozenset(unaccented(place) for place in (*Provider.countries, *Provider.states, *_OTHER_PLACES))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Final
 
 import regex
 
+from leakmeter.core.folder import module_in
 from leakmeter.text.surrogates.draw import (
     LOCALES,
     TRIES,
@@ -321,8 +321,10 @@ def _elsewhere(value: str, region: str, drawn: random.Random) -> str:
 @functools.cache
 def _has_streets(locale: str) -> bool:
     """Whether Faker knows what streets are called there; it calls all others as English does."""
+    from faker.providers import address
+
     try:
-        provider = importlib.import_module(f"faker.providers.address.{locale}").Provider
+        provider = module_in(address, locale).Provider
     except ModuleNotFoundError:
         return False
     return any(name in vars(provider) for name in ("street_name", "street_name_formats", "street_suffixes"))

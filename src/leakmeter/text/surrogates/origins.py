@@ -9,7 +9,6 @@ from a place whose table has such words.
 from __future__ import annotations
 
 import functools
-import importlib
 import math
 import tomllib
 import unicodedata
@@ -21,6 +20,7 @@ from typing import Any, Final, Literal
 
 import regex
 
+from leakmeter.core.folder import module_in
 from leakmeter.text.folding import unaccented
 
 Gender = Literal["male", "female", "any"]
@@ -82,7 +82,9 @@ class _Names:
 
 @functools.cache
 def names_of(locale: str) -> _Names:
-    provider = importlib.import_module(f"faker.providers.person.{locale}").Provider
+    from faker.providers import person
+
+    provider = module_in(person, locale).Provider
     male, female, both, last = (
         _shares(provider, attributes) | dict.fromkeys(_MISSING.get(locale, {}).get(kind, "").split(), 1.0)
         for kind, attributes in _TABLES.items()
