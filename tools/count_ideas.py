@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +13,8 @@ from typing import Any
 
 SOURCE = Path(__file__).parents[1] / "src" / "leakmeter"
 N_CASES = 3
+SHARED_NAMES: dict[str, str] = {}
+"""Public names of classes that may have more than one definition, and why."""
 
 
 @contextmanager
@@ -69,10 +73,49 @@ def files_that_name_prediction() -> int:
     )
 
 
+def public_classes(source: Path = SOURCE) -> dict[str, list[str]]:
+    """Names of public classes and type aliases at the top of modules, and the modules that define each."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted(source.rglob("*.py")):
+        module = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+        for node in statements(ast.parse(path.read_text(encoding="utf-8")).body):
+            if (name := defined_type(node)) and not name.startswith("_"):
+                found[name].append(module)
+    return dict(found)
+
+
+def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Those of a module, and what stands in its conditions."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try):
+            yield from statements([*node.body, *node.orelse])
+
+
+def defined_type(node: ast.stmt) -> str:
+    """The name of a class or of a type alias, which is in capitals and small letters; else empty."""
+    if isinstance(node, ast.ClassDef):
+        return node.name
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target = node.targets[0]
+    elif isinstance(node, ast.AnnAssign) and node.value is not None:
+        target = node.target
+    else:
+        return ""
+    is_variable = isinstance(node.value, ast.Call) and ast.unparse(node.value.func).endswith(("TypeVar", "ParamSpec"))
+    name = target.id if isinstance(target, ast.Name) and not is_variable else ""
+    return name if re.match(r"_*[A-Z]\w*[a-z]", name) else ""
+
+
+def names_with_several_definitions() -> dict[str, list[str]]:
+    return {name: at for name, at in public_classes().items() if len(at) > 1 and name not in SHARED_NAMES}
+
+
 LINES: dict[str, Callable[[], float]] = {
     "trials a case": trials_a_case,
     "prefix trees a case": prefix_trees_a_case,
     "files that name prediction": files_that_name_prediction,
+    "public class names with more than one definition": lambda: len(names_with_several_definitions()),
 }
 
 
