@@ -22,10 +22,10 @@ from leakmeter.backends.hf import HfBackend
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import ContextItem
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
+from leakmeter.core.tree import chunk_of
 from leakmeter.engine.ready import make_ready
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.influence.measure import Influence
@@ -107,7 +107,7 @@ def answers(backend: HfBackend, _: Path | None, tiny: bool = False) -> Scenario:
     )
     others = {"padded-case": padded, "leakmeter-same-prompts": same_prompts, "vllm": vllm}
     # What the compared numbers need at least.
-    return Scenario(ours, others, plan(requests), data)
+    return Scenario(ours, others, chunk_of(requests), data)
 
 
 def _requests(prompts: Sequence[tuple[Prompt, ...]], responses: Sequence[Sequence[int]]) -> list[Request]:
@@ -116,7 +116,7 @@ def _requests(prompts: Sequence[tuple[Prompt, ...]], responses: Sequence[Sequenc
 
 def _tree_tokens(requests: Sequence[Request]) -> int:
     """What each request shares within itself is counted once."""
-    return sum(plan([request]).n_tree_tokens for request in requests)
+    return sum(chunk_of([request]).n_tree_tokens for request in requests)
 
 
 def _of_peers(item: ContextItem) -> tuple[Prompt, ...]:

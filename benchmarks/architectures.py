@@ -29,14 +29,15 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 
 from leakmeter import Meter
 from leakmeter.backends.hf import HfBackend
-from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import NextTokenSample
-from leakmeter.core.request import FloatArray, Request, Scores
+from leakmeter.core.request import Request, Scores
+from leakmeter.core.tree import Chunk
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.icl.math import LogRatioFromFirst
 from leakmeter.instruments.susceptibility.math import Likeliest
 from leakmeter.privacy.decoding import NextTokenSampleWithLoss, TargetLogProbsWithLoss
+from leakmeter.stats.arrays import FloatArray
 
 NAME = "architectures"
 TINY: Mapping[str, Any] = {"names": ("gpt2", "bert"), "measures": ("icl",)}

@@ -12,8 +12,8 @@ import torch
 
 from benchmarks.machine import matrix_rate
 from leakmeter.backends.hf import HfBackend
-from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.request import Request
+from leakmeter.core.tree import Chunk, chunk_of
 from leakmeter.engine.loading import load_backend
 
 _STEADY = 0.10
@@ -55,7 +55,7 @@ class Scenario:
 
 def scored(backend: HfBackend, requests: Sequence[Request]) -> np.ndarray:
     """Ours: the requests' scores, one below the other."""
-    return np.concatenate([scores.values for scores in backend.score(plan(requests))])
+    return np.concatenate([scores.values for scores in backend.score(chunk_of(requests))])
 
 
 def load(model: str, device: str | None, dtype: str | None) -> HfBackend:

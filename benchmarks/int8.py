@@ -24,7 +24,7 @@ import torch
 from benchmarks import base, peers
 from leakmeter.backends.hf import HfBackend
 from leakmeter.commands.cases import read_cases
-from leakmeter.commands.options import Source
+from leakmeter.commands.options import CaseSource
 from leakmeter.core.files import sample_path
 from leakmeter.core.item import ContextItem
 from leakmeter.core.loaded import LoadedCases, Plan
@@ -149,7 +149,7 @@ def _timed(works: dict[str, Callable[[], Any]], rounds: int) -> Iterator[tuple[s
 
 def _answers(backend: HfBackend, models: dict[str, Any], n: int | None) -> Iterator[Row]:
     """Every way by plain passes, a prompt at a time; then by our engine, unless it refuses the model."""
-    loaded = read_cases(Source(data=str(sample_path(_LOG))))
+    loaded = read_cases(CaseSource(data=str(sample_path(_LOG))))
     cases, settings, measure = LoadedCases(loaded.cases[:n]), PromptSettings(unit="document"), Influence()
     items: list[ContextItem] = [settings.prepare(case, backend, measure).item for case in cases.cases]
     plan = Plan("influence", measure, settings, cases)

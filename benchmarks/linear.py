@@ -18,10 +18,10 @@ import numpy as np
 
 from benchmarks import base, peers
 from leakmeter.backends.hf import HfBackend
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
+from leakmeter.core.tree import chunk_of
 
 _BLOCK, _N_BLOCKS, _N_QUERY, _N_RESPONSE = 32, 8, 20, 16
 
@@ -75,7 +75,7 @@ def _measured(backend: HfBackend, n_context: int, repeats: int, with_full_pass: 
     taken = [found[0] for found in (base.steady(works, backend) for _ in range(repeats)) if found is not None]
     if not taken:
         return None
-    chunk = plan([request])
+    chunk = chunk_of([request])
     row = {
         "context_tokens": n_context,
         "tree_tokens": chunk.n_tree_tokens,

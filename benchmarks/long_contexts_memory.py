@@ -13,10 +13,11 @@ from benchmarks.machine import Work, n_seen, operations_of, size_of
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.backend import Backend, Capabilities
 from leakmeter.core.counting import CountingBackend
-from leakmeter.core.plan import Chunk, Run, plan
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
-from leakmeter.core.request import FloatArray, Request, Scores
+from leakmeter.core.request import Request, Scores
+from leakmeter.core.tree import Branch, Chunk, chunk_of
+from leakmeter.stats.arrays import FloatArray
 
 
 class Working(CountingBackend):
@@ -31,7 +32,7 @@ class Working(CountingBackend):
         self.work.n_rows += sum(len(request.prompts) * len(request.rows) for request in chunk.requests)
         return super().score(chunk)
 
-    def ran(self, run: Run, start: int) -> None:
+    def ran(self, run: Branch, start: int) -> None:
         """A sequence is run from its token `start` on."""
         super().ran(run, start)
         self.work.n_tokens += len(run.ids) - start
@@ -104,7 +105,9 @@ class Remembering(Backend):
         unknown = {_key(p): p for request in requests for p in request.prompts if _key(p) not in self._rows}
         if not unknown:
             return
-        (scores,) = self.backend.score(plan([Request(tuple(unknown.values()), requests[0].response, TargetLogProbs())]))
+        (scores,) = self.backend.score(
+            chunk_of([Request(tuple(unknown.values()), requests[0].response, TargetLogProbs())])
+        )
         self._rows.update(zip(unknown, scores.values, strict=True))
         np.savez(self._path, prompts=np.array(list(self._rows)), rows=np.stack(list(self._rows.values())))
 

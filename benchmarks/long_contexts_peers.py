@@ -20,10 +20,10 @@ from benchmarks.machine import Work, least_operations, n_seen, operations_of, si
 from benchmarks.published import regression
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.item import ContextItem
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
+from leakmeter.core.tree import chunk_of
 
 GROUP = 4
 """Sentences of a group, between a document and a sentence."""
@@ -52,7 +52,7 @@ class Found:
 
 def cost_of(backend: HfBackend, prompts: Iterable[Prompt], response: Sequence[int]) -> Cost:
     """What it takes to score a response behind prompts, each token of their prefix tree once."""
-    chunk = plan([Request(tuple(prompts), tuple(response), TargetLogProbs())])
+    chunk = chunk_of([Request(tuple(prompts), tuple(response), TargetLogProbs())])
     return Cost(chunk.n_tree_tokens, least_operations(size_of(backend.model), chunk))
 
 
@@ -107,7 +107,7 @@ def hierarchical(model: Remembering, item: ContextItem, width: int) -> Found:
 
 def _nats(model: Remembering, item: ContextItem, prompts: Sequence[Prompt]) -> np.ndarray:
     """Σ|τ| of what each prompt lacks."""
-    (scores,) = model.score(plan([Request((item.prompt, *prompts), item.response or (), TargetLogProbs())]))
+    (scores,) = model.score(chunk_of([Request((item.prompt, *prompts), item.response or (), TargetLogProbs())]))
     nats: np.ndarray = np.abs(scores.values[0] - scores.values[1:]).sum(axis=-1)
     return nats
 

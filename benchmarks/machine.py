@@ -10,7 +10,7 @@ import torch
 
 from leakmeter.backends.hf import machine
 from leakmeter.backends.hf.layers import attention_widths
-from leakmeter.core.plan import Chunk
+from leakmeter.core.tree import Chunk
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any, Final
 import leakmeter
 from leakmeter.instruments.pii.decoy_test import AT_RISK
 from leakmeter.instruments.pii.probe import ProbeKind
-from leakmeter.instruments.pii.subject import Relation, Subject, ValueType
+from leakmeter.instruments.pii.subject import RelatedPerson, Subject, ValueType
 
 NAME: Final = "pii-origins"
 ORIGINS: Final = ("en_US", "en_IN", "it_IT", "es_ES", "de_DE", "fr_FR", "pl_PL", "tr_TR")
@@ -88,11 +88,11 @@ def people_of(origin: str, type_: ValueType, n: int, seed: int) -> list[Subject]
     return people
 
 
-def _relative(fake: Any, last: str, drawn: random.Random) -> Relation:
+def _relative(fake: Any, last: str, drawn: random.Random) -> RelatedPerson:
     kind = drawn.choice((*_MALE, *_FEMALE))
     first = fake.first_name_male() if kind in _MALE else fake.first_name_female()
     has_surname = drawn.random() < (0.9 if kind in _OF_PARENTS else 0.5)
-    return Relation(kind, f"{first} {last if has_surname else fake.last_name()}")
+    return RelatedPerson(kind, f"{first} {last if has_surname else fake.last_name()}")
 
 
 def _email(fake: Any, first: str, last: str, drawn: random.Random) -> str:

@@ -24,7 +24,7 @@ import numpy as np
 
 from leakmeter.engine.measure import WRITERS, write_part
 from leakmeter.engine.workers import PartDone
-from leakmeter.execute.pool import Event, Pool
+from leakmeter.execute.pool import Pool, WorkerEvent
 from leakmeter.storage.parts import Part, cases_of_part
 from leakmeter.storage.rundir import RunDirectory
 
@@ -105,7 +105,7 @@ class Simulated:
     work_s: float = 0.0
     """What workers have worked."""
     _workers: list[_Worker] = field(default_factory=list)
-    _coming: list[tuple[float, int, Event]] = field(default_factory=list)
+    _coming: list[tuple[float, int, WorkerEvent]] = field(default_factory=list)
     _order: Iterator[int] = field(default_factory=itertools.count)
     _left_s: float | None = None
     _n_under_way: int = 0
@@ -119,10 +119,10 @@ class Simulated:
         if fleet.deaths_per_hour:
             dies = ready + float(self.rng.exponential(3600 / fleet.deaths_per_hour))
         self._workers.append(_Worker(ready, dies, 3.0 if self.rng.random() < fleet.stragglers else 1.0))
-        self._tell(ready, Event("ready", worker, value=worker))
+        self._tell(ready, WorkerEvent("ready", worker, value=worker))
         if dies < float("inf"):
             # A machine that goes is no part's fault.
-            self._tell(dies, Event("lost", worker, blames_task=False))
+            self._tell(dies, WorkerEvent("lost", worker, blames_task=False))
         return worker
 
     def submit(self, worker: int, ticket: int, payload: int) -> None:
@@ -136,9 +136,9 @@ class Simulated:
         if one.free_s <= one.dies_s:
             self.work_s += takes
             self._n_under_way += 1
-            self._tell(one.free_s, Event("done", worker, ticket, payload))
+            self._tell(one.free_s, WorkerEvent("done", worker, ticket, payload))
 
-    def events(self, seconds: float) -> list[Event]:
+    def events(self, seconds: float) -> list[WorkerEvent]:
         """What has happened by now, or does next."""
         if self._left_s is not None:
             took = self.clock() - self._left_s
@@ -170,7 +170,7 @@ class Simulated:
         self.now_s += seconds
         self.busy_s += seconds
 
-    def _tell(self, when: float, event: Event) -> None:
+    def _tell(self, when: float, event: WorkerEvent) -> None:
         heapq.heappush(self._coming, (when, next(self._order), event))
 
 

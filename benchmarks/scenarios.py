@@ -18,10 +18,10 @@ from benchmarks.random_ids import QuerySet, ids, pieces
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core import reductions
 from leakmeter.core.drive import drive
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import NextToken, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request, Trial
+from leakmeter.core.tree import chunk_of
 
 
 def build(name: str, backend: HfBackend, data: Path | None = None, *, tiny: bool = False) -> Scenario | Estimates:
@@ -81,7 +81,7 @@ def _ngram(n_context: int, n: int, n_query: int, n_response: int, *, short: bool
             "full-pass": full,
             **({"naive": naive, "captum": captum} if short else {}),
         }
-        return Scenario(lambda: scored(backend, requests), others, plan(requests))
+        return Scenario(lambda: scored(backend, requests), others, chunk_of(requests))
 
     return make
 
@@ -102,7 +102,7 @@ def _susceptibility(backend: HfBackend, asked: QuerySet | None = None) -> Scenar
                 n_tokens=36 * len(prompts),
             )
         },
-        plan(requests),
+        chunk_of(requests),
     )
 
 
@@ -127,7 +127,7 @@ def _icl(redrawn: bool, n_queries: int = 32) -> Callable[..., Scenario]:
                     n_tokens=sum(len(p.ids) + 1 for p in prompts),
                 )
             },
-            plan(requests),
+            chunk_of(requests),
         )
 
     return make
@@ -165,7 +165,7 @@ def _decode(backend: HfBackend, n: int = 16, n_new: int = 50, n_context: int = 2
 
     response = ids(rng, n_new)
     # What decoding needs at least is what scoring its responses does: every token once.
-    least = plan([Request((b, w), response, TargetLogProbs()) for b, w in zip(bares, wholes, strict=True)])
+    least = chunk_of([Request((b, w), response, TargetLogProbs()) for b, w in zip(bares, wholes, strict=True)])
     return Scenario(ours, {"naive": naive}, least)
 
 
@@ -214,7 +214,7 @@ def _private_generation(backend: HfBackend, n: int = 50, n_new: int = 40) -> Sce
             n_tokens=count,
         )
 
-    least = plan([Request(prompts, ids(rng, n_new), TargetLogProbs())])
+    least = chunk_of([Request(prompts, ids(rng, n_new), TargetLogProbs())])
     return Scenario(lambda: drive(backend, [trial()])[0][0], {"naive": naive}, least)
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from benchmarks import abstracts, peers, published
 from benchmarks.base import Peer, Scenario, scored
 from leakmeter.backends.hf import HfBackend
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
+from leakmeter.core.tree import chunk_of
 
 _N_MASKS = 64
 _N_MASKS_TINY = 3
@@ -69,7 +69,7 @@ def sentences(backend: HfBackend, data: Path | None, tiny: bool = False) -> Scen
         return Peer(lambda: peers.full_pass(backend.model, prompts, [response] * len(prompts)), n_tokens=n_tokens)
 
     others = {"context-cite": context_cite(1), "context-cite-batch-8": context_cite(8), "full-pass": full}
-    return Scenario(lambda: scored(backend, [request()]), others, plan([request()]), abstract.source)
+    return Scenario(lambda: scored(backend, [request()]), others, chunk_of([request()]), abstract.source)
 
 
 def occlusion(backend: HfBackend, _: Path | None, tiny: bool = False) -> Scenario:
@@ -93,7 +93,7 @@ def occlusion(backend: HfBackend, _: Path | None, tiny: bool = False) -> Scenari
     ]
 
     def ours() -> np.ndarray:
-        first, *later = [scores.values for scores in backend.score(plan(requests))]
+        first, *later = [scores.values for scores in backend.score(chunk_of(requests))]
         out = np.zeros((len(whole), n_response))
         out[:n] = first[1:]
         for i, values in enumerate(later):
@@ -109,7 +109,7 @@ def occlusion(backend: HfBackend, _: Path | None, tiny: bool = False) -> Scenari
                 published.inseq_occlusion(backend, prompt_text, response_text, whole), n_tokens=n_tokens
             )
         },
-        plan(requests),
+        chunk_of(requests),
         "a sentence of our own",
     )
 

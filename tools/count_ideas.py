@@ -55,9 +55,9 @@ def trials_a_case() -> float:
 
 
 def prefix_trees_a_case() -> float:
-    from leakmeter.core import plan
+    from leakmeter.core import tree
 
-    return of_influence(plan, "_lay_out")
+    return of_influence(tree, "_lay_out")
 
 
 def files_that_name(pattern: str) -> int:

@@ -14,9 +14,9 @@ import regex
 from benchmarks.base import UnavailableError
 from benchmarks.disclosures.corpus import Example
 from leakmeter.core.case import Case, Document
-from leakmeter.core.plan import plan
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
+from leakmeter.core.tree import chunk_of
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.entities import values
@@ -139,7 +139,7 @@ def context_cite(backend: Any, n_ablations: int = N_ABLATIONS) -> Method:
             else item.blank
             for mask in masks
         ]
-        (scores,) = backend.score(plan([Request(tuple(prompts), item.response, TargetLogProbs())]))
+        (scores,) = backend.score(chunk_of([Request(tuple(prompts), item.response, TargetLogProbs())]))
         return list(_by_sentence(example, item.response, backend, masks, _log_odds(scores.values), solver))
 
     return predict

@@ -28,7 +28,7 @@ from scipy.stats import spearmanr
 from leakmeter import load_backend
 from leakmeter.core.drive import drive
 from leakmeter.core.item import LEVELS
-from leakmeter.core.plan import plan
+from leakmeter.core.tree import chunk_of
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.data.cases import cases_of
@@ -116,7 +116,7 @@ def peers_of(context, backend, truth, search, memory):
 def together(memory, item, numbers):
     """Σ|τ| and the signed sum of pieces that are left out together."""
     prompts = (item.prompt, item.without([item.spans[i].name for i in numbers]))
-    (scores,) = memory.score(plan([Request(prompts, item.response, TargetLogProbs())]))
+    (scores,) = memory.score(chunk_of([Request(prompts, item.response, TargetLogProbs())]))
     moved = scores.values[0] - scores.values[1]
     return float(np.abs(moved).sum()), float(moved.sum())
 

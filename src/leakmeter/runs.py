@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leakmeter.gating.baseline import Held
     from leakmeter.gating.bounds import Bound
     from leakmeter.gating.compare import Comparison
-    from leakmeter.results.results import Measured
+    from leakmeter.results.results import MeasuredCases
     from leakmeter.storage.catalogue import Entry
     from leakmeter.storage.verify import Verified
 
@@ -82,14 +82,14 @@ def query(sql: str, runs: str | Path = "runs", *, memory: str = "4GiB", max_seco
     """
     import pandas as pd
 
-    from leakmeter.results.limits import Limits
+    from leakmeter.results.limits import QueryLimits
     from leakmeter.results.query import ask
     from leakmeter.storage.catalogue import complete_runs
 
     finished, _ = complete_runs(Path(runs))
     if not finished:
         raise StoreError(f"no finished run under '{runs}'; give their directory as runs")
-    answer = ask(sql, finished, Limits(memory=memory, max_seconds=max_seconds))
+    answer = ask(sql, finished, QueryLimits(memory=memory, max_seconds=max_seconds))
     return pd.DataFrame(list(answer.rows), columns=list(answer.columns))
 
 
@@ -429,7 +429,7 @@ def _path(run: AnyRun, runs: str | Path) -> Path:
     return run.path if isinstance(run, Run) else find_run(str(run), Path(runs))
 
 
-def _measured(run: AnyRun, runs: str | Path) -> Measured:
+def _measured(run: AnyRun, runs: str | Path) -> MeasuredCases:
     from leakmeter.results.results import read_measured
 
     return read_measured(_path(run, runs))

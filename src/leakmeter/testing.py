@@ -11,7 +11,7 @@ from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from leakmeter.instruments.influence.disclosures import Disclosure
-    from leakmeter.instruments.influence.result import InfluenceResult, Piece
+    from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
     from leakmeter.meter import Meter
 
 __all__ = ["assert_leakage", "assert_no_disclosure"]
@@ -245,19 +245,24 @@ def _check_all_could_be_found(results: Iterable[InfluenceResult]) -> None:
             )
 
 
-def _is_above(piece: Piece, max_nats: float | None, max_posterior: float | None) -> bool:
+def _is_above(piece: PieceInfluence, max_nats: float | None, max_posterior: float | None) -> bool:
     is_above = max_nats is not None and not _nats(piece) <= max_nats
     believed = max_posterior is not None and piece.posterior is not None and piece.posterior > max_posterior
     return is_above or believed
 
 
-def _nats(piece: Piece) -> float:
+def _nats(piece: PieceInfluence) -> float:
     """Influence on the response that it influences most."""
     return piece.nats if piece.worst_nats is None else piece.worst_nats
 
 
 def _line(
-    result: InfluenceResult, piece: Piece, max_nats: float | None, max_posterior: float | None, *, show_text: bool
+    result: InfluenceResult,
+    piece: PieceInfluence,
+    max_nats: float | None,
+    max_posterior: float | None,
+    *,
+    show_text: bool,
 ) -> str:
     from leakmeter.report.scale import nats_text, percent
 

@@ -40,7 +40,7 @@ def test_every_measure_is_that_of_plain_passes(name: str) -> None:
 def test_the_comparison_sees_a_wrong_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     from leakmeter.backends.hf import states
 
-    build = states.Segment.__init__
+    build = states.PassSegment.__init__
 
     def shared(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs | ({"one_scratch": True} if "one_scratch" in kwargs else {}))
@@ -49,7 +49,7 @@ def test_the_comparison_sees_a_wrong_engine(monkeypatch: pytest.MonkeyPatch) -> 
     backend = meter.backend
     plain, recorded = architectures.Plain(backend.model), architectures.Recorded()  # type: ignore[attr-defined]
     # As if one buffer served all layers, though some attend to an earlier one's states.
-    monkeypatch.setattr(states.Segment, "__init__", shared)
+    monkeypatch.setattr(states.PassSegment, "__init__", shared)
     with recorded.of(backend):  # type: ignore[arg-type]
         architectures.MEASURES["icl"](meter)
     assert plain.difference(recorded) > 0.1

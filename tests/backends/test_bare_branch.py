@@ -12,9 +12,9 @@ from helpers.examples import few
 from helpers.measure_items import make_item
 from helpers.tiny_models import backend_of, fresh_model
 from leakmeter.core.drive import drive
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.request import Request
+from leakmeter.core.tree import chunk_of
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.privacy.decoding import Decoding, TargetLogProbsWithLoss
 from leakmeter.stats import exact_draw
@@ -65,8 +65,8 @@ def test_a_run_apart_shares_no_token_with_another() -> None:
     prompt = Prompt((FRAME, Piece("a", "context", CONTEXTS["begins as the query does"]), QUERY))
     for bound, n_apart in ((None, 0), (0.5, 1)):
         reduction = TargetLogProbsWithLoss(Decoding(bound_nats=bound), 0, 2)
-        chunk = plan([Request((prompt.blank(), prompt), (7, 3), reduction)] * 2)
-        assert [run.apart for run in chunk.runs].count(True) == n_apart
-        assert all(run.ids.tolist() == [*prompt.blank().ids, 7] for run in chunk.runs if run.apart)
-        assert all((run.parent, run.fork) == (-1, 0) for run in chunk.runs if run.apart)
-        assert not any(chunk.runs[run.parent].apart for run in chunk.runs if run.parent >= 0)
+        chunk = chunk_of([Request((prompt.blank(), prompt), (7, 3), reduction)] * 2)
+        assert [branch.apart for branch in chunk.branches].count(True) == n_apart
+        assert all(branch.ids.tolist() == [*prompt.blank().ids, 7] for branch in chunk.branches if branch.apart)
+        assert all((branch.parent, branch.fork) == (-1, 0) for branch in chunk.branches if branch.apart)
+        assert not any(chunk.branches[branch.parent].apart for branch in chunk.branches if branch.parent >= 0)

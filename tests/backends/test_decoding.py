@@ -15,11 +15,11 @@ from helpers.tiny_models import N_VOCAB, item_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.drive import drive, settled
 from leakmeter.core.item import ContextItem
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import NextTokenSample
 from leakmeter.core.request import Request, Trial
 from leakmeter.core.sampling import sample
+from leakmeter.core.tree import chunk_of
 from leakmeter.instruments.influence.measure import Influence
 
 PROMPT: Prompt = random_prompt(np.random.default_rng(3), N_VOCAB, (6, 5, 9), frame=4, query=5)
@@ -97,7 +97,7 @@ def test_a_masked_prompt_does_not_start_from_the_states_of_the_unmasked() -> Non
     backend = tiny_backend("llama", "sdpa")
     masked, dropped = masking(PROMPT, "c0"), PROMPT.without("c0")
     requests = [Request((prompt,), (), NextTokenSample(0.5)) for prompt in (dropped, masked, dropped)]
-    values = [backend.score(plan([request]))[0].values[0, 0] for request in requests]
+    values = [backend.score(chunk_of([request]))[0].values[0, 0] for request in requests]
     assert values[0].tolist() == pytest.approx(values[2].tolist(), abs=5e-6)
     z = naive_logits(tiny_model("llama"), masked, ())
     chosen = int(values[1][0])

@@ -20,9 +20,9 @@ from leakmeter.backends.hf import HfBackend, backend
 from leakmeter.backends.hf.places import layer_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.backend import Backend
-from leakmeter.core.plan import plan_contexts
 from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
-from leakmeter.core.request import NEUTRAL, GradientRequest, Gradients, Place, Probes, TopTokens, tokens_of
+from leakmeter.core.request import NEUTRAL, FisherProbes, GradientRequest, Gradients, TopTokens, VectorPlace, tokens_of
+from leakmeter.core.tree import chunk_of_contexts
 from leakmeter.errors import CapabilityError, ScoreError
 from leakmeter.instruments.susceptibility.command import check_gradients
 from leakmeter.stats.fisher import estimated
@@ -40,7 +40,7 @@ def with_slot(prompt: Prompt, n: int, ids: tuple[int, ...] = ()) -> Prompt:
 
 
 def differentiate(made: Backend, requests: list[GradientRequest]) -> list[Gradients]:
-    return made.differentiate(requests, plan_contexts(requests))
+    return made.differentiate(requests, chunk_of_contexts(requests))
 
 
 def exact(model: Any, request: GradientRequest) -> np.ndarray:
@@ -50,7 +50,7 @@ def exact(model: Any, request: GradientRequest) -> np.ndarray:
 
 
 @contextmanager
-def moved(model: Any, place: Place, where: np.ndarray, delta: torch.Tensor) -> Iterator[None]:
+def moved(model: Any, place: VectorPlace, where: np.ndarray, delta: torch.Tensor) -> Iterator[None]:
     """Add (1, position, size) to the vectors of a place during a forward pass."""
 
     def add(vectors: torch.Tensor) -> torch.Tensor:
@@ -103,7 +103,7 @@ def information(model: Any, request: GradientRequest) -> torch.Tensor:
 def test_the_trace_is_that_of_the_full_hessian(kind: str, place: str) -> None:
     model = fresh_model(kind, dtype=torch.float64)
     prompt = with_slot(query(), 4) if place == "slot" else query()
-    request = GradientRequest(prompt, Place.parse(place), ALL, ("identity",))
+    request = GradientRequest(prompt, VectorPlace.parse(place), ALL, ("identity",))
     hessian = information(model, request)
     np.testing.assert_allclose(exact(model, request), [[hessian.trace().item(), 0.0]], rtol=1e-6)
 
@@ -112,7 +112,7 @@ def test_the_trace_is_that_of_the_full_hessian(kind: str, place: str) -> None:
 def test_the_vocabulary_in_the_place_of_each_token(kind: str) -> None:
     model = fresh_model(kind, dtype=torch.float64)
     for place, prompt in (("query", query()), ("slot", with_slot(query(), 3))):
-        request = GradientRequest(prompt, Place.parse(place), ALL, ("embedding",))
+        request = GradientRequest(prompt, VectorPlace.parse(place), ALL, ("embedding",))
         table = model.get_input_embeddings()(torch.arange(N_VOCAB)).detach()
         ids = filled(model, prompt.ids)[request.varied]
         covariance = torch.block_diag(*[torch.cov(table.T, correction=0)] * len(ids))
@@ -142,7 +142,7 @@ def behind(prompt: Prompt) -> tuple[Prompt, ...]:
 def test_what_contexts_do_to_residual_states(kind: str, layer: int) -> None:
     model = fresh_model(kind, dtype=torch.float64)
     prompt = query()
-    request = GradientRequest(prompt, Place("layer", layer), ALL, ("empirical",), behind(prompt), WEIGHTS)
+    request = GradientRequest(prompt, VectorPlace("layer", layer), ALL, ("empirical",), behind(prompt), WEIGHTS)
 
     def states(one: Prompt) -> torch.Tensor:
         with torch.no_grad():
@@ -164,7 +164,7 @@ def test_contexts_of_several_queries_are_run_once(kind: str, shares: bool) -> No
         Prompt((*query().pieces[:1], *query(seed, n).pieces[1:], *after)) for seed, n in ((0, 3), (1, 5), (2, 3))
     ]
     requests = [
-        GradientRequest(one, Place("layer", layer), ALL, ("empirical",), behind(one), WEIGHTS)
+        GradientRequest(one, VectorPlace("layer", layer), ALL, ("empirical",), behind(one), WEIGHTS)
         for one, layer in zip(prompts, (1, 1, 0), strict=True)
     ]
     model = fresh_model(kind, dtype=torch.float64)
@@ -185,7 +185,7 @@ def test_contexts_of_several_queries_are_run_once(kind: str, shares: bool) -> No
 
 def test_what_contexts_do_to_a_slot() -> None:
     model = fresh_model("llama", dtype=torch.float64)
-    request = GradientRequest(with_slot(query(), 4), Place("slot"), ALL, ("empirical",), behind(query()), WEIGHTS)
+    request = GradientRequest(with_slot(query(), 4), VectorPlace("slot"), ALL, ("empirical",), behind(query()), WEIGHTS)
     table = model.get_input_embeddings().weight.detach()
     # Neutral tokens before a context that is shorter than the slot.
     slots = [(*(NEUTRAL,) * (4 - len(ids)), *ids) for ids in ((), *CONTEXTS)]
@@ -198,9 +198,11 @@ def test_what_contexts_do_to_a_slot() -> None:
 def test_random_directions_have_the_exact_trace_for_their_mean(n_range: int) -> None:
     """Also where the subspace is larger than the place, and everything is exact."""
     model = fresh_model("llama", dtype=torch.float64)
-    request = GradientRequest(query(), Place("layer", 1), ALL, ("identity", "empirical"), behind(query()), WEIGHTS)
+    request = GradientRequest(
+        query(), VectorPlace("layer", 1), ALL, ("identity", "empirical"), behind(query()), WEIGHTS
+    )
     whole = exact(model, request)
-    probes = replace(request, directions=Probes(400, 1, "a", n_range=n_range))
+    probes = replace(request, directions=FisherProbes(400, 1, "a", n_range=n_range))
     (found,) = differentiate(backend_of(model), [probes])
     for i, expected in enumerate(whole):
         made = estimated(found.values[:, i], 400)
@@ -214,10 +216,10 @@ def test_random_directions_have_the_exact_trace_for_their_mean(n_range: int) -> 
 @pytest.mark.parametrize("n_range", [0, 3])
 def test_intervals_cover_the_exact_trace_as_often_as_they_say(n_range: int) -> None:
     model = fresh_model("llama", dtype=torch.float64)
-    of = (query(), Place("query"))
+    of = (query(), VectorPlace("query"))
     whole = exact(model, GradientRequest(*of, ALL, ("identity",)))[0, 0] / 2
     n_probes, n_trials = 32, 300
-    probes = [Probes(n_probes, seed, "a", n_range=n_range) for seed in range(n_trials)]
+    probes = [FisherProbes(n_probes, seed, "a", n_range=n_range) for seed in range(n_trials)]
     requests = [GradientRequest(*of, some, ("identity",)) for some in probes]
     made = [estimated(found.values[:, 0], n_probes) for found in differentiate(backend_of(model), requests)]
     off = np.asarray([(one.value - whole) / one.standard_error for one in made])
@@ -229,10 +231,10 @@ def test_intervals_cover_the_exact_trace_as_often_as_they_say(n_range: int) -> N
 
 
 @pytest.mark.parametrize("kind", few(["llama", "mamba", "gpt2", "gemma2"]))
-@pytest.mark.parametrize("directions", [TopTokens(5), Probes(6, 0, "a", n_range=4)])
-def test_together_and_alone_the_numbers_are_the_same(kind: str, directions: TopTokens | Probes) -> None:
+@pytest.mark.parametrize("directions", [TopTokens(5), FisherProbes(6, 0, "a", n_range=4)])
+def test_together_and_alone_the_numbers_are_the_same(kind: str, directions: TopTokens | FisherProbes) -> None:
     requests = [
-        GradientRequest(query(seed, n), Place("query"), directions, ("identity", "embedding"))
+        GradientRequest(query(seed, n), VectorPlace("query"), directions, ("identity", "embedding"))
         for seed, n in ((0, 3), (1, 5), (2, 3), (3, 3), (4, 5))
     ]
     made = tiny_backend(kind)
@@ -248,8 +250,8 @@ def test_together_and_alone_the_numbers_are_the_same(kind: str, directions: TopT
 
 
 def test_probes_are_the_same_in_one_request_and_in_two() -> None:
-    probes = [Probes(n, 7, "a", first=first) for n, first in ((6, 0), (2, 0), (4, 2))]
-    requests = [GradientRequest(query(), Place("query"), some, ("identity",)) for some in probes]
+    probes = [FisherProbes(n, 7, "a", first=first) for n, first in ((6, 0), (2, 0), (4, 2))]
+    requests = [GradientRequest(query(), VectorPlace("query"), some, ("identity",)) for some in probes]
     whole, first, second = differentiate(tiny_backend(), requests)
     np.testing.assert_allclose(np.concatenate([first.values, second.values]), whole.values, rtol=1e-4)
 
@@ -258,7 +260,9 @@ def test_entropy_and_mass_are_those_of_the_next_token() -> None:
     model = fresh_model("llama")
     with torch.no_grad():
         p = model(torch.from_numpy(query().ids)[None]).logits[0, -1].double().softmax(-1)
-    (top,) = differentiate(backend_of(model), [GradientRequest(query(), Place("query"), TopTokens(3), ("identity",))])
+    (top,) = differentiate(
+        backend_of(model), [GradientRequest(query(), VectorPlace("query"), TopTokens(3), ("identity",))]
+    )
     assert top.entropy == pytest.approx(float(-(p * p.log()).sum()), abs=1e-5)
     assert top.log_mass == pytest.approx(float(p.topk(3).values.sum().log()), abs=1e-5)
 
@@ -269,15 +273,15 @@ def test_the_model_is_left_as_it_was() -> None:
     model.train()
     frozen = model.base_model.layers[0].mlp.up_proj.weight.requires_grad_(False)
     before = {name: weight.clone() for name, weight in model.named_parameters()}
-    places = (Place("query"), Place("layer", 1))
-    requests = [GradientRequest(query(), place, Probes(2, 0, "a", n_range=2), ("identity",)) for place in places]
+    places = (VectorPlace("query"), VectorPlace("layer", 1))
+    requests = [GradientRequest(query(), place, FisherProbes(2, 0, "a", n_range=2), ("identity",)) for place in places]
     with torch.no_grad():
         differentiate(made, requests)
         assert not torch.is_grad_enabled()
     with torch.inference_mode():
         differentiate(made, requests)
     with pytest.raises(CapabilityError):
-        differentiate(made, [GradientRequest(query(), Place("layer", 9), ALL, ("identity",))])
+        differentiate(made, [GradientRequest(query(), VectorPlace("layer", 9), ALL, ("identity",))])
     assert model.training
     assert model.config._attn_implementation == "sdpa"
     for name, weight in model.named_parameters():
@@ -289,7 +293,7 @@ def test_the_model_is_left_as_it_was() -> None:
 
 def test_weights_that_were_trained_in_between_are_seen() -> None:
     model = fresh_model("llama", dtype=torch.float64)
-    request = GradientRequest(query(), Place("query"), ALL, ("embedding",))
+    request = GradientRequest(query(), VectorPlace("query"), ALL, ("embedding",))
     made = backend_of(model)
     (before,) = differentiate(made, [request])
     with torch.no_grad():
@@ -300,7 +304,9 @@ def test_weights_that_were_trained_in_between_are_seen() -> None:
 
 
 def test_memory_that_runs_out_costs_digits_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    requests = [GradientRequest(query(i), Place("query"), Probes(3, 0, "a"), ("identity",)) for i in range(4)]
+    requests = [
+        GradientRequest(query(i), VectorPlace("query"), FisherProbes(3, 0, "a"), ("identity",)) for i in range(4)
+    ]
     whole = differentiate(tiny_backend(), requests)
     answers = backend.Differentiator.answers
 
@@ -317,7 +323,7 @@ def test_memory_that_runs_out_costs_digits_and_no_more(monkeypatch: pytest.Monke
 
 
 def test_operations_that_take_one_direction_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    requests = [GradientRequest(query(), Place("query"), Probes(3, 0, "a", n_range=2), ("identity",))]
+    requests = [GradientRequest(query(), VectorPlace("query"), FisherProbes(3, 0, "a", n_range=2), ("identity",))]
     (whole,) = differentiate(tiny_backend(), requests)
     grad = torch.autograd.grad
 
@@ -335,7 +341,7 @@ def test_the_layers_of_a_model_are_found(kind: str) -> None:
     model = fresh_model(kind)
     n_layers = model.config.get_text_config().num_hidden_layers
     assert len({id(layer_of(model, i, "tiny")) for i in range(n_layers)}) == n_layers
-    request = GradientRequest(query(), Place("layer", 1), Probes(3, 0, "a", n_range=2), ("identity",))
+    request = GradientRequest(query(), VectorPlace("layer", 1), FisherProbes(3, 0, "a", n_range=2), ("identity",))
     if kind == "gemma3n":
         with pytest.raises(CapabilityError, match=r"have several vectors for each token.*give place query"):
             differentiate(backend_of(model), [request])
@@ -347,7 +353,7 @@ def test_the_layers_of_a_model_are_found(kind: str) -> None:
 
 def test_what_cannot_be_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(made: HfBackend, place: str, prompt: Prompt | None = None) -> None:
-        differentiate(made, [GradientRequest(prompt or query(), Place.parse(place), TopTokens(2), ("identity",))])
+        differentiate(made, [GradientRequest(prompt or query(), VectorPlace.parse(place), TopTokens(2), ("identity",))])
 
     made = tiny_backend()
     with pytest.raises(CapabilityError, match="'tiny' has layers 0 to 2"):
@@ -374,4 +380,4 @@ def test_a_back_end_without_gradients_is_known_before_anything_is_measured() -> 
         with pytest.raises(CapabilityError, match="'toy' gives no gradients"):
             check_gradients(model)
     with pytest.raises(CapabilityError, match="'toy' gives no gradients"):
-        Toy().differentiate([], plan_contexts([]))
+        Toy().differentiate([], chunk_of_contexts([]))

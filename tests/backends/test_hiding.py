@@ -14,10 +14,10 @@ from leakmeter.backends.hf import backend as backend_module
 from leakmeter.backends.hf.schedule import check_states
 from leakmeter.core.counting import CountingBackend
 from leakmeter.core.drive import drive
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request, Trial
+from leakmeter.core.tree import chunk_of
 from leakmeter.errors import CapabilityError
 
 PROMPT: Prompt = random_prompt(np.random.default_rng(3), N_VOCAB, (6, 5, 9, 4), frame=4, query=5)
@@ -54,7 +54,7 @@ def test_scores_are_those_of_a_mask_written_out(kind: str, attention: str) -> No
     expected = np.stack([slow(tiny_model(kind), prompt, RESPONSE, windows) for prompt in PROMPTS])
     for shares in (True, False):
         backend = backend_of(model, share_prefixes=shares)
-        got = backend.score(plan([Request(PROMPTS, RESPONSE, TargetLogProbs())]))[0].values
+        got = backend.score(chunk_of([Request(PROMPTS, RESPONSE, TargetLogProbs())]))[0].values
         np.testing.assert_allclose(got, expected, rtol=0, atol=2e-5)
     assert np.abs(expected[1:5] - expected[0]).max(axis=1).min() > 0.3
     assert np.abs(expected[6] - expected[1]).max() > 0.05  # to hide is not to remove
@@ -63,7 +63,7 @@ def test_scores_are_those_of_a_mask_written_out(kind: str, attention: str) -> No
 def test_what_is_hidden_costs_what_stands_behind_the_context() -> None:
     backend = tiny_backend("llama", "sdpa")
     n_before = backend.n_tokens_run
-    chunk = plan([Request(PROMPTS[:3], RESPONSE, TargetLogProbs())])
+    chunk = chunk_of([Request(PROMPTS[:3], RESPONSE, TargetLogProbs())])
     backend.score(chunk)
     whole, tail = len(PROMPT.ids) + len(RESPONSE) - 1, 5 + len(RESPONSE) - 1
     assert backend.n_tokens_run - n_before == chunk.n_tree_tokens == whole + 2 * tail
@@ -81,7 +81,7 @@ def test_a_round_that_hides_begins_with_the_states_of_the_round_before() -> None
     backend = tiny_backend("llama", "sdpa")
     n_before = backend.n_tokens_run
     ((values,), cost) = drive(backend, [trial()])
-    alone = backend.score(plan([Request(PROMPTS[:4], RESPONSE, TargetLogProbs())]))[0].values
+    alone = backend.score(chunk_of([Request(PROMPTS[:4], RESPONSE, TargetLogProbs())]))[0].values
     np.testing.assert_allclose(values, alone, rtol=0, atol=1e-5)
     whole, tail = len(PROMPT.ids) + len(RESPONSE) - 1, 5 + len(RESPONSE) - 1
     # The rows of the whole prompt are wanted again, and with them the tokens from the first row's on.
@@ -94,7 +94,7 @@ def test_many_rows_with_much_hidden_and_a_short_budget() -> None:
     prompt = random_prompt(np.random.default_rng(4), N_VOCAB, pieces, frame=2, query=3)
     hiding = [prompt.hiding(*(f"c{j}" for j in range(i % 3, 40, 1 + i))) for i in range(40)]
     backend = backend_of(tiny_model("llama", "sdpa"), tokens_per_batch=25)
-    got = backend.score(plan([Request((prompt, *hiding), RESPONSE, TargetLogProbs())]))[0].values
+    got = backend.score(chunk_of([Request((prompt, *hiding), RESPONSE, TargetLogProbs())]))[0].values
     expected = [slow(tiny_model("llama"), one, RESPONSE, {"full_attention": None}) for one in (prompt, *hiding)]
     np.testing.assert_allclose(got, np.stack(expected), rtol=0, atol=2e-5)
 
@@ -104,7 +104,7 @@ def test_a_context_at_the_end_and_short_responses(response: tuple[int, ...]) -> 
     # The row of the context's own last token has seen what is hidden from those behind it.
     prompt = Prompt((Piece("open", "frame", (3, 4)), Piece("a", "context", (5, 6, 9)), Piece("b", "context", (8, 2))))
     prompts = (prompt, prompt.hiding("a"), prompt.hiding("b"))
-    got = tiny_backend("llama", "sdpa").score(plan([Request(prompts, response, TargetLogProbs())]))[0].values
+    got = tiny_backend("llama", "sdpa").score(chunk_of([Request(prompts, response, TargetLogProbs())]))[0].values
     expected = [slow(tiny_model("llama"), one, response, {"full_attention": None}) for one in prompts]
     np.testing.assert_allclose(got, np.stack(expected), rtol=0, atol=2e-5)
     assert np.ptp(got[:, 0]) < 1e-5
@@ -119,7 +119,7 @@ def test_models_without_states_to_fork_refuse_and_a_trial_is_told_at_once() -> N
     backend = tiny_backend(RECURRENT[0])
     assert not backend.capabilities.hides_pieces
     with pytest.raises(CapabilityError, match="no piece can be hidden"):
-        backend.score(plan([Request(PROMPTS[:2], RESPONSE, TargetLogProbs())]))
+        backend.score(chunk_of([Request(PROMPTS[:2], RESPONSE, TargetLogProbs())]))
     (told,), cost = drive(backend, [trial()])
     assert told == "told"
     assert cost.n_tokens_run == cost.n_prompts == 0
@@ -139,7 +139,7 @@ def test_a_long_start_is_run_in_slices(kind: str, monkeypatch: pytest.MonkeyPatc
 
     sliced.forward.passed = counted  # type: ignore[method-assign]
     requests = [Request(cuts, RESPONSE, TargetLogProbs())]
-    expected, got = (backend.score(plan(requests))[0].values for backend in (whole, sliced))
+    expected, got = (backend.score(chunk_of(requests))[0].values for backend in (whole, sliced))
     np.testing.assert_allclose(got, expected, rtol=0, atol=2e-5)
     assert whole.n_tokens_run == sliced.n_tokens_run
     # What stands behind the context of a prompt that hides pieces is one pass.
@@ -149,13 +149,13 @@ def test_a_long_start_is_run_in_slices(kind: str, monkeypatch: pytest.MonkeyPatc
 
 def test_a_context_whose_states_do_not_fit_is_refused_beforehand() -> None:
     backend = tiny_backend("llama", "sdpa")
-    chunk = plan([Request(PROMPTS[:2], RESPONSE, TargetLogProbs())])
+    chunk = chunk_of([Request(PROMPTS[:2], RESPONSE, TargetLogProbs())])
     per_token = backend.forward.bytes_per_token
-    n_tokens = max(len(run.ids) for run in chunk.runs if run.hidden)
+    n_tokens = max(len(branch.ids) for branch in chunk.branches if branch.hidden)
     check_states("tiny", chunk, per_token, 2 * n_tokens * per_token * 8 // 5 + 8)
     with pytest.raises(CapabilityError, match="give --memory 1GiB") as refused:
         check_states("tiny", chunk, per_token, 2 * n_tokens * per_token)
     assert "--max-context-tokens" in str(refused.value)
     # Other requests are run as ever, whatever they take.
-    check_states("tiny", plan([Request(PROMPTS[:1], RESPONSE, TargetLogProbs())]), per_token, 1)
+    check_states("tiny", chunk_of([Request(PROMPTS[:1], RESPONSE, TargetLogProbs())]), per_token, 1)
     assert CountingBackend(backend).refusal == backend.refusal

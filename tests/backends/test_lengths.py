@@ -12,10 +12,10 @@ from helpers.tiny_models import FACTORS, N_VOCAB, TURN, backend_of, fresh_model,
 from leakmeter.backends.hf import lengths
 from leakmeter.backends.hf.lengths import end_on_side
 from leakmeter.backends.hf.processors import ContextInfluenceProcessor
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request
+from leakmeter.core.tree import chunk_of
 
 LONGROPE = ("phi3_longrope", "llama_longrope", "phimoe_longrope", "minicpm3_longrope")
 RESPONSE = (5, 90, 90, 41)
@@ -37,7 +37,9 @@ def alone(model: Any, prompt: Prompt, response: tuple[int, ...] = RESPONSE) -> n
 
 
 def scores(model: Any, prompts: list[Prompt], **settings: Any) -> np.ndarray:
-    return backend_of(model, **settings).score(plan([Request(tuple(prompts), RESPONSE, TargetLogProbs())]))[0].values
+    return (
+        backend_of(model, **settings).score(chunk_of([Request(tuple(prompts), RESPONSE, TargetLogProbs())]))[0].values
+    )
 
 
 LENGTHS = (9, TURN - 4, TURN - 3, TURN - 2, TURN - 1, TURN, TURN + 1, TURN + 30)
@@ -77,7 +79,7 @@ def test_another_request_of_a_chunk_moves_nothing() -> None:
     model = tiny_model("phi3_longrope", "sdpa")
     near, far = (prompt_of(n) for n in (TURN - 8, TURN + 8))
     (of_near, of_far) = backend_of(model).score(
-        plan([Request((prompt,), RESPONSE, MixtureLogProbs(1.0)) for prompt in (near, far)])
+        chunk_of([Request((prompt,), RESPONSE, MixtureLogProbs(1.0)) for prompt in (near, far)])
     )
     np.testing.assert_allclose(of_near.values[0], alone(model, near), rtol=0, atol=2e-5)
     np.testing.assert_allclose(of_far.values[0], alone(model, far), rtol=0, atol=2e-5)
@@ -92,7 +94,7 @@ def test_a_response_drawn_across_the_turn_is_drawn_from_passes_of_its_own() -> N
         requests = [
             Request((prompt,), response, NextTokenSample(0.5)) for prompt, response in zip(prompts, drawn, strict=True)
         ]
-        answers = backend.score(plan(requests, number))
+        answers = backend.score(chunk_of(requests, number))
         for i, answer in enumerate(answers):
             token, log_prob = int(answer.values[0, 0, 0]), float(answer.values[0, 0, 1])
             expected = alone(model, prompts[i], (*drawn[i], token))[-1]

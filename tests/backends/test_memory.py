@@ -23,14 +23,14 @@ from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, backend_of, tiny_backend
 from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.pasts import Fork, KeysValues
-from leakmeter.backends.hf.schedule import Limits, batches, together, windows
+from leakmeter.backends.hf.schedule import PassLimits, batches, together, windows
 from leakmeter.backends.hf.states import Start
 from leakmeter.core.drive import drive
 from leakmeter.core.limits import parse_memory
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request, Trial
+from leakmeter.core.tree import chunk_of
 from leakmeter.errors import ScoreError, UsageError
 
 RESPONSE = (5, 6, 7)
@@ -51,20 +51,20 @@ def cuts(n_prompts: int = 4) -> list[Request]:
 @seed(1)
 def test_windows_run_every_run_once_after_its_parent_within_the_limit(tails: list[list[int]], limit: int) -> None:
     requests = [Request((Prompt((Piece("c", "context", (9, *tail)),)),), (1,), TargetLogProbs()) for tail in tails]
-    chunk = plan(requests)
+    chunk = chunk_of(requests)
     done: set[int] = set()
     live: dict[int, int] = {}
     for step in windows(chunk, 1, limit):
         for parent in step.finished:
             del live[parent]
-        for run in step.runs:
-            assert run not in done
-            assert chunk.runs[run].parent < 0 or chunk.runs[run].parent in live
-            done.add(run)
-        live |= {run: len(chunk.runs[run].ids) for run in step.parents}
+        for branch in step.branches:
+            assert branch not in done
+            assert chunk.branches[branch].parent < 0 or chunk.branches[branch].parent in live
+            done.add(branch)
+        live |= {branch: len(chunk.branches[branch].ids) for branch in step.parents}
         # A single chain of parents is let through whatever it takes.
         assert sum(live.values()) <= limit or len(step.parents) <= 1
-    assert done == set(range(len(chunk.runs)))
+    assert done == set(range(len(chunk.branches)))
     assert not live
 
 
@@ -83,11 +83,11 @@ def test_batches_hold_every_run_once_within_their_limits_and_waste_15_percent_at
         Prompt((Piece("c", "context", (number, *[1] * (start + tail - 1))),))
         for number, (start, tail, _) in enumerate(shapes)
     ]
-    chunk = plan([Request((prompt,), (1,), TargetLogProbs()) for prompt in prompts])
-    of = {i: shapes[int(run.ids[0])] for i, run in enumerate(chunk.runs)}
+    chunk = chunk_of([Request((prompt,), (1,), TargetLogProbs()) for prompt in prompts])
+    of = {i: shapes[int(branch.ids[0])] for i, branch in enumerate(chunk.branches)}
     starts = {i: Start(None, start) for i, (start, _, _) in of.items()}
     lasts = {i: last for i, (_, _, last) in of.items()}
-    limits = Limits(n_tokens, state_bytes, 1, 1, 1)
+    limits = PassLimits(n_tokens, state_bytes, 1, 1, 1)
 
     def n_new(batch: list[int]) -> int:
         return len(batch) * max(of[i][1] for i in batch)
@@ -95,7 +95,7 @@ def test_batches_hold_every_run_once_within_their_limits_and_waste_15_percent_at
     def n_before(batch: list[int]) -> int:
         return len(batch) * max(of[i][0] for i in batch)
 
-    cut = list(batches(chunk, sorted(of), starts, lasts, limits, 1, joins=not is_padded, views=lambda run: False))
+    cut = list(batches(chunk, sorted(of), starts, lasts, limits, 1, joins=not is_padded, views=lambda branch: False))
     assert sorted(i for batch in cut for i in batch) == sorted(of)
     for batch in cut:
         assert len({lasts[i] for i in batch}) == 1
@@ -141,11 +141,11 @@ CPU_OUT_OF_MEMORY = RuntimeError("DefaultCPUAllocator: can't allocate memory: yo
 )
 def test_out_of_memory_halves_and_goes_on(error: Exception) -> None:
     requests = cuts()
-    expected = tiny_backend("llama", "sdpa").score(plan(requests))
+    expected = tiny_backend("llama", "sdpa").score(chunk_of(requests))
     backend = tiny_backend("llama", "sdpa")
     before = backend.limits
     refused = shorten(backend, 1, 7 * N_VOCAB, error)
-    got = backend.score(plan(requests))
+    got = backend.score(chunk_of(requests))
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one.values, other.values, rtol=0, atol=2e-5)
     assert len(refused) == backend.n_halvings > 1
@@ -153,9 +153,9 @@ def test_out_of_memory_halves_and_goes_on(error: Exception) -> None:
     # It has learned: the same work needs fewer halvings, and none once the limits fit.
     again = backend.n_halvings
     for _ in range(8):
-        backend.score(plan(requests))
+        backend.score(chunk_of(requests))
     last = backend.n_halvings
-    backend.score(plan(requests))
+    backend.score(chunk_of(requests))
     assert backend.n_halvings == last >= again
 
 
@@ -170,7 +170,7 @@ def test_what_does_not_fit_alone_is_said_and_loses_nothing(error: Exception, sai
     backend = tiny_backend("llama", "sdpa")
     shorten(backend, 0, 10**9, error)
     with pytest.raises(said[0], match=said[1]):
-        backend.score(plan(cuts(1)))
+        backend.score(chunk_of(cuts(1)))
 
 
 def decode(prompt: Prompt, number: int, n_steps: int) -> Trial[list[float]]:
@@ -258,7 +258,7 @@ def test_a_chunk_of_much_work_keeps_its_budget() -> None:
     response = tuple(rng.integers(0, WIDE_VOCAB, size=30).tolist())
     prompt = random_prompt(rng, WIDE_VOCAB, (30,) * 12)
     prompts = (prompt.blank(), prompt, *(prompt.without(name) for name in prompt.names()))
-    chunk = plan([Request(prompts, response, MixtureLogProbs(1.5, 1.0))])
+    chunk = chunk_of([Request(prompts, response, MixtureLogProbs(1.5, 1.0))])
     found = {}
     for budget in (8, 256):
         backend = backend_of(model, memory_bytes=budget * MIB)

@@ -14,10 +14,10 @@ from helpers.masked_prompts import masking
 from helpers.naive import naive_log_probs, random_prompt
 from helpers.tiny_models import ATTENTION, N_VOCAB, RECURRENT, SLIDING, WINDOW, backend_of, fresh_model, tiny_model
 from leakmeter.backends.hf import HfBackend
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Reduction, Request
+from leakmeter.core.tree import chunk_of
 from leakmeter.errors import CapabilityError, ScoreError
 
 PROMPT: Prompt = random_prompt(np.random.default_rng(0), N_VOCAB, (6, 5, 9, 4), frame=4, query=5)
@@ -48,7 +48,7 @@ def scores(
 ) -> np.ndarray:
     """(prompt, response), the blank prompt first."""
     reduction = reduction or (TargetLogProbs() if weight == 1.0 else MixtureLogProbs(weight))
-    return backend.score(plan([Request((BLANK, *prompts.values()), RESPONSE, reduction)]))[0].values
+    return backend.score(chunk_of([Request((BLANK, *prompts.values()), RESPONSE, reduction)]))[0].values
 
 
 def naive(model: Any, prompts: dict[str, Prompt], weight: float) -> np.ndarray:
@@ -115,9 +115,9 @@ def test_several_requests_in_one_chunk_are_answered_in_order() -> None:
         Request((CUTS["only c1"], PROMPT, BLANK), (5, 90), FullDistribution()),
         Request((PROMPT,), (7,), TargetLogProbs(2.0)),
     ]
-    together = backend.score(plan(requests))
+    together = backend.score(chunk_of(requests))
     for request, got in zip(requests, together, strict=True):
-        (alone,) = backend.score(plan([request]))
+        (alone,) = backend.score(chunk_of([request]))
         np.testing.assert_allclose(got.values, alone.values, rtol=0, atol=1.2e-5)  # measured: 5.8e-6
     np.testing.assert_array_equal(together[0].values, together[3].values)
     assert together[2].values.shape == (3, 3, N_VOCAB)
@@ -191,9 +191,9 @@ def test_nan_names_the_request_and_prompt(reduction: Reduction) -> None:
     # With another first token: attention multiplies what it does not see by 0, and 0 · NaN spoils a shared prefix.
     clean = Prompt((Piece("open", "frame", (1,)), *BLANK.pieces))
     first = Request((clean,), (5,), TargetLogProbs())
-    assert np.isfinite(backend.score(plan([first]))[0].values).all()
+    assert np.isfinite(backend.score(chunk_of([first]))[0].values).all()
     with pytest.raises(ScoreError, match=r"NaN for prompt 2 of 2 in request 2; its precision is float32"):
-        backend.score(plan([first, Request((clean, PROMPT), (5,), reduction)]))
+        backend.score(chunk_of([first, Request((clean, PROMPT), (5,), reduction)]))
 
 
 def test_a_slow_tokenizer_is_refused() -> None:
@@ -213,7 +213,7 @@ def test_a_window_that_the_architecture_ignores_is_ignored() -> None:
 def test_states_kept_for_the_next_round_are_dropped_when_the_weights_change() -> None:
     model = fresh_model("llama")
     backend = backend_of(model)
-    backend.score(plan([Request((PROMPT,), (), NextTokenSample(0.5))]))
+    backend.score(chunk_of([Request((PROMPT,), (), NextTokenSample(0.5))]))
     with torch.no_grad():
         model.get_input_embeddings().weight.mul_(1.1)
     expected = naive(model, CUTS, 1.0)

@@ -16,21 +16,21 @@ from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.pasts import KeysValues, Recurrence
 from leakmeter.backends.hf.places import layer_of
 from leakmeter.backends.hf.schedule import places_to_end
-from leakmeter.backends.hf.states import Kept, Segment, Start, longest_start
+from leakmeter.backends.hf.states import Kept, PassSegment, Start, longest_start
 from leakmeter.core.drive import drive
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.core.sampling import sample
 from leakmeter.core.self_check import WrongPassError
+from leakmeter.core.tree import chunk_of
 from leakmeter.errors import CapabilityError
 
 PROMPT: Prompt = random_prompt(np.random.default_rng(0), N_VOCAB, (6, 5, 9, 4, 7), frame=4, query=5)
 RESPONSE = (5, 90, 90, 41)
 CUTS = (PROMPT, *(PROMPT.without(f"c{i}") for i in range(5)), PROMPT.only("c1"), PROMPT.blank())
 # Responses that part in their middles, so that rows before a fork are wanted too.
-CHUNK = plan([Request(CUTS, response, TargetLogProbs()) for response in (RESPONSE, (*RESPONSE[:2], 7, 3, 11))])
+CHUNK = chunk_of([Request(CUTS, response, TargetLogProbs()) for response in (RESPONSE, (*RESPONSE[:2], 7, 3, 11))])
 NEAR = 1e-4
 
 
@@ -89,7 +89,7 @@ def test_nothing_is_hidden_from_a_recurrence_nor_masked_in_place() -> None:
     backend = tiny_backend("lfm2")
     assert not backend.hides_pieces
     with pytest.raises(CapabilityError, match="no piece can be hidden"):
-        backend.score(plan([Request((PROMPT, PROMPT.hiding("c0")), RESPONSE, TargetLogProbs())]))
+        backend.score(chunk_of([Request((PROMPT, PROMPT.hiding("c0")), RESPONSE, TargetLogProbs())]))
 
 
 def forgets(self: Recurrence, forks: Any, n_rows: int, n_start: int) -> None:
@@ -135,8 +135,8 @@ def test_places_are_thinned_where_memory_is_short() -> None:
 
 
 def test_a_state_is_forked_where_its_layers_can_be() -> None:
-    def segment(starts: list[Start], lengths: list[int], n_new: int) -> Segment:
-        return Segment(starts, [np.arange(n) for n in lengths], n_new, lasts=True, n_spare=4)
+    def segment(starts: list[Start], lengths: list[int], n_new: int) -> PassSegment:
+        return PassSegment(starts, [np.arange(n) for n in lengths], n_new, lasts=True, n_spare=4)
 
     attention = segment([Start(None, 0)], [5], 5)
     attention.extend(0, torch.ones(1, 1, 5, 2), torch.ones(1, 1, 5, 2))

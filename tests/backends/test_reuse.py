@@ -22,10 +22,10 @@ from helpers.tiny_models import backend_of, fresh_model, item_of, tiny_backend
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.reuse import Reuse, chunk_key, leaves_states, reuse_for
 from leakmeter.core.drive import drive
-from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Reduction, Request
+from leakmeter.core.tree import Chunk, chunk_of
 from leakmeter.instruments.influence.measure import Influence
 
 
@@ -72,7 +72,7 @@ def a_prompt(*ids: int) -> Prompt:
 
 
 def a_chunk(token: int, reduction: Reduction, round: int = 0) -> Chunk:
-    return plan([Request((a_prompt(1, 2, token),), (5,), reduction)], round)
+    return chunk_of([Request((a_prompt(1, 2, token),), (5,), reduction)], round)
 
 
 def reuse(cache: Memory) -> Reuse:
@@ -129,30 +129,30 @@ def test_an_entry_of_another_shape_is_a_miss() -> None:
 
 def laid_out(chunk: Chunk, **changed: Any) -> Chunk:
     """The chunk, with something of it, or of what its requests come to, changed."""
-    layout = tuple(changed.get(name, getattr(chunk, name)) for name in ("runs", "slots", "n_slots"))
+    layout = tuple(changed.get(name, getattr(chunk, name)) for name in ("branches", "slots", "n_slots"))
     made = Chunk(changed.get("requests", chunk.requests), changed.get("round", chunk.round))
     vars(made)["layout"] = layout
     return made
 
 
 def changes(chunk: Chunk, which: int) -> Iterator[Chunk]:
-    at = which % len(chunk.runs)
-    run = chunk.runs[at]
+    at = which % len(chunk.branches)
+    branch = chunk.branches[at]
 
     def with_run(**changed: Any) -> Chunk:
-        return laid_out(chunk, runs=(*chunk.runs[:at], replace(run, **changed), *chunk.runs[at + 1 :]))
+        return laid_out(chunk, branches=(*chunk.branches[:at], replace(branch, **changed), *chunk.branches[at + 1 :]))
 
     for name in ("ids", "positions", "row_tokens", "row_slots"):
-        array = getattr(run, name)
+        array = getattr(branch, name)
         one_other = array + (np.arange(len(array)) == which % len(array))
         for changed in (one_other, array[:-1], np.append(array, 0)):
             yield with_run(**{name: changed})
     # The last token of one array is not the first of the next.
-    yield with_run(ids=np.append(run.ids, run.positions[0]), positions=run.positions[1:])
-    yield with_run(parent=run.parent + 1)
-    yield with_run(fork=run.fork + 1)
+    yield with_run(ids=np.append(branch.ids, branch.positions[0]), positions=branch.positions[1:])
+    yield with_run(parent=branch.parent + 1)
+    yield with_run(fork=branch.fork + 1)
     yield laid_out(chunk, n_slots=chunk.n_slots + 1)
-    yield laid_out(chunk, runs=(*chunk.runs, run))
+    yield laid_out(chunk, branches=(*chunk.branches, branch))
     (request,) = chunk.requests
     yield laid_out(chunk, requests=(replace(request, reduction=TARGET if leaves_states(chunk) else DRAW),))
 
@@ -160,16 +160,16 @@ def changes(chunk: Chunk, which: int) -> Iterator[Chunk]:
 @pytest.mark.parametrize("reduction", [TARGET, DRAW])
 @pytest.mark.parametrize("which", range(3))
 def test_the_key_holds_every_token_place_and_row(reduction: Reduction, which: int) -> None:
-    chunk = plan([Request((a_prompt(1, 2, 3), a_prompt(1, 7, 9, 4)), (5, 6), reduction)], 1)
-    assert len(chunk.runs) == 2
+    chunk = chunk_of([Request((a_prompt(1, 2, 3), a_prompt(1, 7, 9, 4)), (5, 6), reduction)], 1)
+    assert len(chunk.branches) == 2
     key = chunk_key(b"model", chunk)
     others = [chunk_key(b"model", other) for other in changes(chunk, which)]
     others += [chunk_key(b"other", chunk), chunk_key(b"model", chunk, b"before"), chunk_key(b"modelbefore", chunk)]
     assert len({key, *others}) == 1 + len(others)
     assert len(key) == 32
     # Another integer type, the round, and what is done with the rows are no matter.
-    narrow = [replace(run, ids=run.ids.astype(np.uint32)) for run in chunk.runs]
-    assert chunk_key(b"model", laid_out(chunk, runs=tuple(narrow))) == key
+    narrow = [replace(branch, ids=branch.ids.astype(np.uint32)) for branch in chunk.branches]
+    assert chunk_key(b"model", laid_out(chunk, branches=tuple(narrow))) == key
     assert chunk_key(b"model", laid_out(chunk, round=chunk.round + 1)) == key
 
 
@@ -187,7 +187,7 @@ REQUESTS = [
 
 
 def scored(made: HfBackend, requests: list[Request] = REQUESTS) -> list[bytes]:
-    return [scores.values.tobytes() for scores in made.score(plan(requests))]
+    return [scores.values.tobytes() for scores in made.score(chunk_of(requests))]
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3", "mamba"])

@@ -9,10 +9,10 @@ import torch
 from helpers.naive import naive_log_probs
 from helpers.tiny_models import tiny_backend, tiny_model
 from leakmeter.backends.hf import shared_start
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
+from leakmeter.core.tree import chunk_of
 
 COMMON = Piece("common", "context", tuple(3 + (7 * i) % 90 for i in range(70)))
 
@@ -50,7 +50,7 @@ def test_a_model_gives_the_same_scores_with_a_shared_start(kind: str, monkeypatc
     monkeypatch.setattr(shared_start, "_LEAST_QUERIES", 12)
     monkeypatch.setattr(shared_start, "attend", lambda *args: used.append(args[4]) or attend(*args))
     requests = [Request((prompt,), (9, 80, 3), TargetLogProbs()) for prompt in prompts(6, 4)]
-    scores = tiny_backend(kind, "sdpa").score(plan(requests))
+    scores = tiny_backend(kind, "sdpa").score(chunk_of(requests))
     # Layers with a window have masks, and go row by row.
     assert set(used) == {len(COMMON.ids)}
     for request, got in zip(requests, scores, strict=True):

@@ -18,18 +18,18 @@ from leakmeter.backends.hf.machine import Surplus, resident_bytes
 from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.backends.hf.states import Kept
 from leakmeter.core.drive import drive
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import (
     FullDistribution,
     Labels,
     MixtureLogProbs,
     NextTokenSample,
-    Stretch,
+    PartialRows,
     TargetLogProbs,
     Top,
 )
 from leakmeter.core.request import Reduction, Request, Trial
+from leakmeter.core.tree import chunk_of
 from leakmeter.instruments.generation.measure import LeaveOneOutVote
 from leakmeter.instruments.icl.math import LogRatioFromFirst
 from leakmeter.instruments.influence.pmi import TargetWithPmi
@@ -44,7 +44,7 @@ VOTES = ClippedLogitAggregation(Aggregation(10.0, N_PROMPTS, 2.0))
 WANTS: dict[str, Reduction] = {
     "target": TargetLogProbs(),
     "mixed": MixtureLogProbs(1.5),
-    "stretch": Stretch(MixtureLogProbs(0.5), 1, 3),
+    "stretch": PartialRows(MixtureLogProbs(0.5), 1, 3),
     "draw": NextTokenSample(0.3),
     "draw mixed": NextTokenSample(0.3, 1.5),
     "labels": Labels((4, 9)),
@@ -79,12 +79,12 @@ def test_a_few_rows_at_a_time_give_what_all_of_them_give(name: str, monkeypatch:
     monkeypatch.setattr(type(reduction), "reduce", spied)
     requests = asked(reduction)
     backend = tiny_backend("llama", "sdpa")
-    whole = backend.score(plan(requests))
+    whole = backend.score(chunk_of(requests))
     limits = backend.limits
     for n_made, n_reduced in ((1, 1), (2, 1), (1000, 2), (7, 3)):
         seen.clear()
         backend.limits = replace(limits, logits_per_slice=n_made * N_VOCAB, reduced_per_slice=n_reduced * N_VOCAB)
-        for one, other in zip(backend.score(plan(requests)), whole, strict=True):
+        for one, other in zip(backend.score(chunk_of(requests)), whole, strict=True):
             assert one.values.shape == other.values.shape
             # Products of a few rows have other last digits than those of many.
             np.testing.assert_allclose(one.values, other.values, rtol=2e-5, atol=2e-5)

@@ -18,7 +18,7 @@ from helpers.tiny_models import tiny_backend
 from leakmeter.backends.served.fingerprint import Fingerprint, fingerprint
 from leakmeter.backends.toy import Toy
 from leakmeter.checkup.result import DoctorResult
-from leakmeter.checkup.subject import Subject
+from leakmeter.checkup.subject import CheckedModel
 from leakmeter.cli.runs import schema_of
 from leakmeter.report import markdown
 
@@ -76,7 +76,7 @@ def test_names_of_models_are_data_on_the_page() -> None:
 
 def test_fingerprints() -> None:
     def taken(toy: Toy) -> Fingerprint:
-        return fingerprint(Subject.from_backend(toy).dialect, toy.tokenizer)
+        return fingerprint(CheckedModel.from_backend(toy).dialect, toy.tokenizer)
 
     same, other, near = taken(Toy()), taken(Toy(seed=1)), taken(Toy(scale=1.02))
     assert same == taken(Toy())

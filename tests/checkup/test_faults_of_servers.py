@@ -17,17 +17,23 @@ from helpers.model_server import OPENAI, OPENAI_CHAT, VLLM, ModelServer, Routes
 from helpers.model_server_llamacpp import LLAMACPP
 from leakmeter.backends.served import connection, dialect
 from leakmeter.backends.served.backend import ServedBackend
-from leakmeter.backends.served.dialect import Control, Drawn, Probed, Scored, Setting
+from leakmeter.backends.served.dialect import (
+    DrawnResponse,
+    ProbeAnswer,
+    RequestSetting,
+    SamplingControl,
+    SequenceToScore,
+)
 from leakmeter.backends.toy import Toy
 from leakmeter.checkup import api, checks
 from leakmeter.checkup.api import examine
 from leakmeter.checkup.report import FAULTS
 from leakmeter.checkup.result import DoctorResult
-from leakmeter.checkup.subject import InProcess, Subject
+from leakmeter.checkup.subject import CheckedModel, InProcess
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.request import FloatArray
 from leakmeter.engine.loading import load_backend
 from leakmeter.stats import logspace
+from leakmeter.stats.arrays import FloatArray
 
 N_DRAWS = checks._N_DRAWS
 
@@ -162,16 +168,16 @@ def test_openai_servers() -> None:
 class Faulty(InProcess):
     """A dialect that checks nothing itself, with a fault in its numbers."""
 
-    controls: frozenset[Control] = frozenset({"temperature", "repetition_penalty", "presence_penalty", "cache"})
+    controls: frozenset[SamplingControl] = frozenset({"temperature", "repetition_penalty", "presence_penalty", "cache"})
 
     def __init__(self, fault: str) -> None:
         super().__init__(Toy())
         self.fault = fault
 
-    def target_log_probs(self, scored: Scored) -> FloatArray:
-        return self.probed_log_probs(scored, Setting()).log_probs
+    def target_log_probs(self, scored: SequenceToScore) -> FloatArray:
+        return self.probed_log_probs(scored, RequestSetting()).log_probs
 
-    def _faulty(self, scored: Scored) -> FloatArray:
+    def _faulty(self, scored: SequenceToScore) -> FloatArray:
         values = super().target_log_probs(scored)
         found = {
             "wrong_order": values[::-1], "missing_rows": values[1:], "logits": values + 20.0,
@@ -179,29 +185,29 @@ class Faulty(InProcess):
         }  # fmt: skip
         return found.get(self.fault, values)
 
-    def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
+    def whole_rows(self, scored: SequenceToScore, rows: range) -> FloatArray:
         return super().whole_rows(scored, rows) - (0.1 if self.fault == "not_normalised" else 0.0)
 
-    def generate(self, prompt: Sequence[int], *, temperature: float, seed: int, **how: Any) -> Drawn:
-        row = self.whole_rows(Scored(tuple(prompt), ()), range(1))[0]
+    def generate(self, prompt: Sequence[int], *, temperature: float, seed: int, **how: Any) -> DrawnResponse:
+        row = self.whole_rows(SequenceToScore(tuple(prompt), ()), range(1))[0]
         if self.fault in ("top_k", "cold") and temperature == 1.0:
             rng = np.random.default_rng(seed)
             if self.fault == "top_k":
                 row = np.where(row >= np.sort(row)[-3], row, -np.inf)
             p = np.exp(np.asarray(logspace.log_softmax(row, 0.5 if self.fault == "cold" else 1.0)))
-            return Drawn((int(rng.choice(len(row), p=p / p.sum())),), ())
+            return DrawnResponse((int(rng.choice(len(row), p=p / p.sum())),), ())
         drawn = super().generate(prompt, temperature=temperature, seed=seed, **how)
         if self.fault == "tempered_draws" and temperature:
-            return Drawn(drawn.ids, tuple(one / temperature for one in drawn.log_probs))
+            return DrawnResponse(drawn.ids, tuple(one / temperature for one in drawn.log_probs))
         return drawn
 
-    def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
+    def probed_log_probs(self, scored: SequenceToScore, setting: RequestSetting) -> ProbeAnswer:
         values = self._faulty(scored)
         if self.fault == "penalised":
             values = values * setting.repetition_penalty
         if self.fault == "cache":
             values = values - 0.16 * (setting.reads_cache is not False)
-        return Probed(values, len(scored.prompt) if setting.reads_cache else 0)
+        return ProbeAnswer(values, len(scored.prompt) if setting.reads_cache else 0)
 
 
 @pytest.mark.usefixtures("all_draws")
@@ -242,10 +248,14 @@ def test_the_cause_of_noise_is_named_and_rounding_is_no_wrong_place() -> None:
     assert (result.checks[5].status, result.checks[5].fault) == ("note", None)
 
 
-def faulty(fault: str) -> Subject:
-    local, nobody, dialect = Subject.from_backend(Toy()), connection.Connection("http://127.0.0.1:1"), Faulty(fault)
+def faulty(fault: str) -> CheckedModel:
+    local, nobody, dialect = (
+        CheckedModel.from_backend(Toy()),
+        connection.Connection("http://127.0.0.1:1"),
+        Faulty(fault),
+    )
 
     def together(prompts: Sequence[tuple[int, ...]], response: tuple[int, ...]) -> FloatArray:
-        return np.stack([dialect.target_log_probs(Scored(one, response)) for one in prompts])
+        return np.stack([dialect.target_log_probs(SequenceToScore(one, response)) for one in prompts])
 
-    return Subject("faulty", dialect, local.tokenizer, local.served, together, nobody)
+    return CheckedModel("faulty", dialect, local.tokenizer, local.served, together, nobody)

@@ -13,7 +13,7 @@ import leakmeter
 from helpers.command_line import object_of
 from leakmeter.backends.toy import Toy
 from leakmeter.commands.cases import read_cases
-from leakmeter.commands.options import RunOptions, Source
+from leakmeter.commands.options import CaseSource, RunOptions
 from leakmeter.core.case import Case, Document
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.errors import LeakmeterError, UsageError
@@ -33,7 +33,7 @@ def text_of(ended: Any) -> str:
 @pytest.mark.parametrize("name", ["influence", "decode"])
 def test_every_shared_option_is_one_of_the_command_and_flags_have_no_negatives(cli: Call, name: str) -> None:
     told = text_of(cli(name, "--help-all"))
-    for field in (*fields(Source), *fields(RunOptions)):
+    for field in (*fields(CaseSource), *fields(RunOptions)):
         # A loaded pair has no command, and --no-cache is that of `cache`.
         is_shown = f" --{field.name.replace('_', '-')} " in told
         assert is_shown == (field.name not in ("model_id", "cache"))
@@ -80,7 +80,7 @@ def test_bad_cases_are_left_out_and_named_or_stop_the_command() -> None:
 
 
 def test_one_source_of_cases(note: Path) -> None:
-    (case,) = read_cases(Source(context_file=[note, note], query="Who?"), "Anna").cases
+    (case,) = read_cases(CaseSource(context_file=[note, note], query="Who?"), "Anna").cases
     assert (case.id, case.query, case.response) == ("note", "Who?", "Anna")
     assert [document.name for document in case.documents] == ["note.txt", "note.txt (2)"]
 

@@ -20,10 +20,10 @@ from leakmeter.core.counting import CountingBackend, Counts, count
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.item import Item
 from leakmeter.core.measure import Measure
-from leakmeter.core.plan import plan, plan_contexts
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import NextTokenSample, TargetLogProbs
-from leakmeter.core.request import GradientRequest, Place, Request, TopTokens
+from leakmeter.core.request import GradientRequest, Request, TopTokens, VectorPlace
+from leakmeter.core.tree import chunk_of, chunk_of_contexts
 from leakmeter.instruments.generation.measure import LeaveOneOutVote
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.privacy.clipped_logits import Aggregation
@@ -95,7 +95,7 @@ def test_no_stop_token_is_drawn_and_responses_part_at_once() -> None:
     prompt = Prompt((Piece("a", "context", (1, 2, 3)),))
     bare = Prompt((Piece("q", "query", (3,)),))
     requests = [Request((bare, prompt), (), NextTokenSample(0.5, weight)) for weight in (1.0, 1.0, 1.5)]
-    answers = [scores.values for scores in backend.score(plan(requests))]
+    answers = [scores.values for scores in backend.score(chunk_of(requests))]
     assert all(values.shape == (2, 1, 2) for values in answers)
     drawn = [int(values[-1, 0, 0]) for values in answers]
     assert len(set(drawn)) == 3
@@ -142,15 +142,15 @@ def test_tokens_are_those_of_the_tree_written_out() -> None:
     # Runs: 1 2 3 5 and, forked after the first token, 9 5 and 8 5; or each from its first token.
     for shares, n_tokens in (("prefixes", 8), ("sequences", 10), ("nothing", 10)):
         backend = counting(shares=shares)  # type: ignore[arg-type]
-        backend.score(plan([request]))
+        backend.score(chunk_of([request]))
         assert backend.n_tokens_run == n_tokens
 
 
 def test_gradients_count_each_direction_as_a_pass() -> None:
     prompt = Prompt((Piece("q", "query", (1, 2, 3, 4, 5, 6, 7, 8)),))
     for k in (1, 2, 3, 5):
-        backend, request = counting(), GradientRequest(prompt, Place("query"), TopTokens(k), ("identity",))
-        backend.differentiate([request], plan_contexts([request]))
+        backend, request = counting(), GradientRequest(prompt, VectorPlace("query"), TopTokens(k), ("identity",))
+        backend.differentiate([request], chunk_of_contexts([request]))
         assert backend.n_tokens_run == 8 * (1 + k)
 
 
@@ -161,7 +161,7 @@ def test_some_token_is_left_where_all_that_stop_are_ruled_out() -> None:
     for stop_ids in stops:
         backend = counting(replace(Toy().tokenizer, stop_ids=frozenset(stop_ids)))
         vote = LeaveOneOutVote(rule, (ORDERS[0], ORDERS[-1]), bounds, 0.5, masked=tuple(sorted(stop_ids)))
-        (scores,) = backend.score(plan([Request(contexts((1,), (2,)), (), vote)]))
+        (scores,) = backend.score(chunk_of([Request(contexts((1,), (2,)), (), vote)]))
         # Token and log-probability, then the ratio to the bound, its order, and the two orders asked for.
         assert scores.values.shape == (2, 1, 2 + 2 + 2)
         assert int(scores.values[0, 0, 0]) not in stop_ids
@@ -172,7 +172,7 @@ def test_draws_that_tell_more_have_a_shape_of_their_own() -> None:
     for n_orders in (2, 5, 2):
         orders = (*ORDERS[: n_orders - 1], ORDERS[-1])
         vote = LeaveOneOutVote(rule, orders, tuple(rule.bound(ORDERS).tolist()), 0.5)
-        (scores,) = backend.score(plan([Request(contexts((1,), (2,)), (), vote)]))
+        (scores,) = backend.score(chunk_of([Request(contexts((1,), (2,)), (), vote)]))
         assert scores.values.shape == (2, 1, 2 + 2 + n_orders)
 
 

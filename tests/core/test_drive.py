@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from leakmeter.backends.toy import Toy
 from leakmeter.core.backend import Backend, Capabilities
 from leakmeter.core.drive import drive, in_parts
-from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
 from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import DrawRequest, Request, Responses, Scores, Trial, ask
+from leakmeter.core.tree import Chunk
 from leakmeter.engine.loading import load_backend
 from leakmeter.errors import CapabilityError, ScoreError, UsageError
 from leakmeter.instruments.susceptibility.math import ContextMixture

@@ -18,12 +18,13 @@ from leakmeter.core.drive import drive
 from leakmeter.core.measure import Measure, Measurement
 from leakmeter.core.noise import neighbourhood_noise
 from leakmeter.core.prompt import CONTEXT
-from leakmeter.core.reductions import Stretch, TargetLogProbs
-from leakmeter.core.request import FloatArray, Scores
+from leakmeter.core.reductions import PartialRows, TargetLogProbs
+from leakmeter.core.request import Scores
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.stats import logspace
+from leakmeter.stats.arrays import FloatArray
 
 NATS = 0.01
 SEEDS = range(6)
@@ -108,7 +109,7 @@ def test_the_larger_difference_counts(among_others: float, token_by_token: float
     assert frames == {tuple(piece for piece in item.prompt.pieces if piece.role != CONTEXT)}
     with pytest.raises(StopIteration) as ended:  # noqa: PT012
         while True:
-            moved = token_by_token if isinstance(requests[0].reduction, Stretch) else among_others
+            moved = token_by_token if isinstance(requests[0].reduction, PartialRows) else among_others
             rows = requests[0].reduction.rows(len(requests[0].response))
             requests = trial.send([Scores(scores[:, rows.start : rows.stop] + moved) for _ in requests])
     # The bare prompt and the full one differ alike, and their differences add up.

@@ -13,9 +13,9 @@ from leakmeter.core import registry
 from leakmeter.core.backend import check_needs
 from leakmeter.core.drive import drive
 from leakmeter.core.needs import ItemNeeds
-from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.request import Request
+from leakmeter.core.tree import Chunk
 from leakmeter.errors import CapabilityError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher

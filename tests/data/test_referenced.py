@@ -10,7 +10,7 @@ import pytest
 
 from leakmeter.core.case import Case, Document
 from leakmeter.data.cases import load_referenced
-from leakmeter.data.named import Record
+from leakmeter.data.named import DatasetRecord
 from leakmeter.errors import DataError
 
 GOOD = {"context": "Anna sang.", "query": "Who?", "reference": "Anna."}
@@ -20,7 +20,7 @@ def test_cases_and_references_belong_together(tmp_path: Path) -> None:
     path = tmp_path / "cases.jsonl"
     lines = [GOOD, {**GOOD, "reference": "Bo.", "id": "two"}]
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    first = Record(Case("1", (Document("context", "Anna sang."),), "Who?"), "Anna.")
+    first = DatasetRecord(Case("1", (Document("context", "Anna sang."),), "Who?"), "Anna.")
     loaded = load_referenced(str(path))
     assert loaded.records[0] == first
     assert [(record.case.id, record.reference) for record in loaded.records] == [("1", "Anna."), ("two", "Bo.")]

@@ -17,8 +17,8 @@ from leakmeter.core.backend import Capabilities
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import LoadedCases
-from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
+from leakmeter.core.tree import Chunk
 from leakmeter.engine.loading import KeptModel, ModelOptions, load
 from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
 from leakmeter.engine.workers import MIXED, Fleet, PartWorker, Workers

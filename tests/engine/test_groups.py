@@ -14,8 +14,8 @@ import pytest
 from helpers.mortal_toy import Mortal
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
-from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
+from leakmeter.core.tree import Chunk
 from leakmeter.engine.measure import Callbacks, PartsBackend, measure_cases, measured_together, n_parts, write_part
 from leakmeter.engine.prediction import Predictor, predicted_cases
 from leakmeter.engine.workers import PartDone

@@ -8,7 +8,7 @@ import pytest
 
 import leakmeter
 from helpers.tiny_models import tiny_model, tiny_tokenizer
-from leakmeter.core import plan
+from leakmeter.core import tree
 from leakmeter.core.case import Case, Document
 from leakmeter.instruments.influence.measure import Influence
 
@@ -24,8 +24,8 @@ def test_one_trial_a_case(model: str, out: Path | None, monkeypatch: pytest.Monk
     monkeypatch.setattr(Influence, "trial", lambda measure, item: (trials.append(item.id), usual(measure, item))[1])
     given = model if model == "toy" else (tiny_model(model), tiny_tokenizer())
     trees: list[int] = []
-    usual_tree = plan._lay_out
-    monkeypatch.setattr(plan, "_lay_out", lambda requests, side_of: (trees.append(1), usual_tree(requests, side_of))[1])
+    usual_tree = tree._lay_out
+    monkeypatch.setattr(tree, "_lay_out", lambda requests, side_of: (trees.append(1), usual_tree(requests, side_of))[1])
     results = leakmeter.influence(given, CASES, template="plain", out=out, cache=False)
     # One of what is measured, one of its prompts in other company, and one for each token that is run alone: the last
     # two are the noise floor's. The toy lays out none.

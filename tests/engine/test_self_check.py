@@ -64,7 +64,7 @@ def positions_off_by_one(patch: pytest.MonkeyPatch, model: Any) -> None:
 
 def one_scratch_for_all(patch: pytest.MonkeyPatch, model: Any) -> None:
     """A layer reads what another layer wrote."""
-    real = states.Segment.extend
+    real = states.PassSegment.extend
 
     def extend(self: Any, layer: int, keys: torch.Tensor, values: torch.Tensor) -> Any:
         out = real(self, layer, keys, values)
@@ -72,7 +72,7 @@ def one_scratch_for_all(patch: pytest.MonkeyPatch, model: Any) -> None:
             self.first_layer = tuple(side.clone() for side in out)
         return self.first_layer if layer and self.n_start else out
 
-    patch.setattr(states.Segment, "extend", extend)
+    patch.setattr(states.PassSegment, "extend", extend)
 
 
 def factors_of_the_longest(patch: pytest.MonkeyPatch, model: Any) -> None:

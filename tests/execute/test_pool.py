@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from helpers.engine import Here
 from leakmeter import errors
 from leakmeter.errors import LeakmeterError, ModelError, UnknownNameError
-from leakmeter.execute.pool import TRIES, Event, Failure, Pool, Queues, failure_of, rebuilt
+from leakmeter.execute.pool import TRIES, Failure, Pool, Queues, WorkerEvent, failure_of, rebuilt
 
 
 class Doubling:
@@ -96,7 +96,7 @@ def test_workers_that_die_at_once_are_not_started_for_ever() -> None:
         def start(self) -> int:
             worker = super().start()
             self.news.clear()
-            self.news.append(Event("lost", worker))
+            self.news.append(WorkerEvent("lost", worker))
             return worker
 
     with pytest.raises(LeakmeterError, match="before they have loaded the model"):
@@ -111,7 +111,7 @@ def test_workers_that_come_later_take_their_share() -> None:
         found.append((task, value))
         if len(found) == 5:
             engine.works[1], engine.given[1] = Doubling(1), deque()
-            engine.news.append(Event("ready", 1, value="worker 1"))
+            engine.news.append(WorkerEvent("ready", 1, value="worker 1"))
     assert dict(found) == {n: 2 * (100 + n) for n in range(30)}
     assert 1 in {worker for worker, _ in engine.done}
 

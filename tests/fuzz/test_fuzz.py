@@ -47,14 +47,14 @@ from leakmeter.ledger.store import SUBJECTS, Ledger
 from leakmeter.ledger.subjects import read_edits
 from leakmeter.ledger.tables import checksum
 from leakmeter.models.gguf import convert
-from leakmeter.results.limits import Limits
+from leakmeter.results.limits import QueryLimits
 from leakmeter.results.query import ask
 from leakmeter.storage.catalogue import complete_runs, entries
 from leakmeter.storage.verify import verify
 from leakmeter.studies.grid import load_study
 from leakmeter.text.entities import pattern
 from leakmeter.text.entities.find import find
-from leakmeter.text.templates import Filled, resolved
+from leakmeter.text.templates import FilledTemplate, resolved
 from leakmeter.traces import TraceReader
 
 CORPUS: Final = Path(__file__).with_name("corpus")
@@ -267,7 +267,7 @@ def _template(content: bytes, folder: Path) -> None:
                 continue
             raise
         if text is not None and text.count("{context}") == 1 and text.count("{query}") <= 1:
-            filled = Filled("own", text, [Document("a", SECRET), Document("b", "Bo {query}.")], "Who?")
+            filled = FilledTemplate("own", text, [Document("a", SECRET), Document("b", "Bo {query}.")], "Who?")
             joined = "".join(segment.text for segment in filled.segments([SECRET, "Bo {query}."]))
             assert SECRET in joined
             assert 0 <= filled.place() <= len(joined)
@@ -322,7 +322,7 @@ _WHOLE_QUERIES: Final = (
 
 
 def _query(content: bytes, folder: Path) -> None:
-    answer = ask(content.decode("utf-8", "replace"), _queried(), Limits(memory="200MB", max_seconds=2))
+    answer = ask(content.decode("utf-8", "replace"), _queried(), QueryLimits(memory="200MB", max_seconds=2))
     for _ in zip(answer.rows, range(1000), strict=False):
         pass
 

@@ -10,31 +10,31 @@ from typing import Any
 import pytest
 
 from helpers.measured_runs import run
-from leakmeter.core.quantity import Check, Item
+from leakmeter.core.quantity import Check, Counterexample
 from leakmeter.errors import DataError, UsageError
 from leakmeter.gating.baseline import Baseline, Held, baseline_of, hold_against, left_out_lines, read_baseline
-from leakmeter.gating.compare import HIDDEN, Setting
-from leakmeter.results.results import Measured
+from leakmeter.gating.compare import HIDDEN, ChangedSetting
+from leakmeter.results.results import MeasuredCases
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 LEAKS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 
 
-def written(*runs: Measured, names: tuple[str, ...] = ("leak",), key: bytes = KEY) -> str:
+def written(*runs: MeasuredCases, names: tuple[str, ...] = ("leak",), key: bytes = KEY) -> str:
     return json.dumps(baseline_of(runs, names, key).to_dict(), ensure_ascii=False, allow_nan=False)
 
 
-def kept(*runs: Measured, **how: Any) -> Baseline:
+def kept(*runs: MeasuredCases, **how: Any) -> Baseline:
     """As it comes back from a file."""
     return Baseline.from_dict(json.loads(written(*runs, **how), parse_int=float))
 
 
-def check_of(now: Measured, then: Measured, **how: Any) -> Check:
+def check_of(now: MeasuredCases, then: MeasuredCases, **how: Any) -> Check:
     (check,) = held(now, then, **how).checks
     return check
 
 
-def held(now: Measured, then: Measured, *, key: bytes = KEY, **how: Any) -> Held:
+def held(now: MeasuredCases, then: MeasuredCases, *, key: bytes = KEY, **how: Any) -> Held:
     return hold_against(now, 1, kept(then, **how), key)
 
 
@@ -53,7 +53,7 @@ def test_worse_beyond_its_interval_is_broken() -> None:
     check = check_of(run(moved_by(1, 0.5, 2, 1.5, 0.5, 1)), run(LEAKS))
     assert (check.claim, check.quantity, check.holds) == ("leak is not worse than the baseline", "leak", False)
     assert (check.found.value, check.found.n) == (pytest.approx(6.5 / 6, rel=1e-12), 6)
-    assert check.worst[:2] == (Item(3, 2.0, "case 2"), Item(4, 1.5, "case 3"))
+    assert check.worst[:2] == (Counterexample(3, 2.0, "case 2"), Counterexample(4, 1.5, "case 3"))
     assert check.explained.startswith(
         "leak went from 3.50 to 4.58 on average, by 1.08 (0.50 to 2.00) nats over 6 cases, too few"
     )
@@ -90,7 +90,7 @@ def test_noise_is_no_regression_and_less_is_worse_where_the_quantity_says_so() -
 
 def test_infinite_now_is_enough_and_infinite_then_is_no_regression() -> None:
     check = check_of(run([*LEAKS[:5], math.inf]), run(LEAKS))
-    assert (check.holds, check.worst) == (False, (Item(6, math.inf, "case 5"),))
+    assert (check.holds, check.worst) == (False, (Counterexample(6, math.inf, "case 5"),))
     assert check_of(run(LEAKS), run([*LEAKS[:5], math.inf])).holds
     assert check_of(run([math.inf, 1.0]), run([math.inf, 1.0])).holds
     assert not check_of(run([math.inf, 1.0]), run([1.0, math.inf])).holds
@@ -126,15 +126,15 @@ def test_other_settings_are_told_not_hidden() -> None:
     assert held(run(LEAKS), then).settings == ()
     found = held(run(LEAKS, dtype="float32", temperature=0.5, seed=9, template="my own words"), then)
     assert found.settings == (
-        Setting("model.dtype", "float64", "float32"),
-        Setting("params.seed", HIDDEN, HIDDEN),
-        Setting("params.temperature", 1.0, 0.5),
-        Setting("prompts.template", "plain", HIDDEN),
+        ChangedSetting("model.dtype", "float64", "float32"),
+        ChangedSetting("params.seed", HIDDEN, HIDDEN),
+        ChangedSetting("params.temperature", 1.0, 0.5),
+        ChangedSetting("prompts.template", "plain", HIDDEN),
     )
     assert found.n_unknown_settings == 0
     # With another key two hashes say nothing.
     unknown = held(run(LEAKS, seed=9, dtype="float32"), then, key=OTHER_KEY)
-    assert unknown.settings == (Setting("model.dtype", "float64", "float32"),)
+    assert unknown.settings == (ChangedSetting("model.dtype", "float64", "float32"),)
     assert unknown.n_unknown_settings == 1
 
 

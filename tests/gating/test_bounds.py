@@ -7,15 +7,15 @@ import math
 import pytest
 
 from helpers.measured_runs import run
-from leakmeter.core.quantity import Check, Item
+from leakmeter.core.quantity import Check, Counterexample
 from leakmeter.errors import UsageError
 from leakmeter.gating.bounds import WORST_AT_MOST, Bound, check_bounds, parse_bound
 from leakmeter.gating.gate_words import check_lines
-from leakmeter.results.results import Measured
+from leakmeter.results.results import MeasuredCases
 from leakmeter.stats.aggregates import interval_of_aggregate
 
 
-def check(text: str, run_: Measured, *, confident: bool = False) -> Check:
+def check(text: str, run_: MeasuredCases, *, confident: bool = False) -> Check:
     (found,) = check_bounds([run_], [parse_bound(text, "max" if "<" in text else "min")], confident=confident)
     return found
 
@@ -69,7 +69,7 @@ def test_edges(text: str, leaks: list[float], holds: bool) -> None:
     assert found.holds is holds
     assert ("not " in found.explained or math.inf in leaks) is not holds
     if math.inf in leaks and "1e300" in text:
-        assert (found.found.value, found.worst) == (math.inf, (Item(2, math.inf, "case 1"),))
+        assert (found.found.value, found.worst) == (math.inf, (Counterexample(2, math.inf, "case 1"),))
 
 
 def test_where_a_mean_has_no_interval_the_extreme_of_its_direction_can_be_bounded() -> None:
@@ -85,17 +85,24 @@ def test_where_a_mean_has_no_interval_the_extreme_of_its_direction_can_be_bounde
 def test_a_broken_bound_names_the_worst_cases_that_break_it() -> None:
     found = check("leak.p95 <= 2", run([1.0, 9.0, 2.0, 3.0]))
     assert not found.holds
-    assert found.worst == (Item(2, 9.0, "case 1"), Item(4, 3.0, "case 3"))
+    assert found.worst == (Counterexample(2, 9.0, "case 1"), Counterexample(4, 3.0, "case 3"))
     assert "more than 2" in found.explained
     least = check("leak.median >= 2.5", run([1.0, 9.0, 2.0, 3.0, 0.0]))
-    assert least.worst == (Item(5, 0.0, "case 4"), Item(1, 1.0, "case 0"), Item(3, 2.0, "case 2"))
+    assert least.worst == (
+        Counterexample(5, 0.0, "case 4"),
+        Counterexample(1, 1.0, "case 0"),
+        Counterexample(3, 2.0, "case 2"),
+    )
     assert len(check("leak.max <= 0", run([float(n) for n in range(1, 20)])).worst) == WORST_AT_MOST
 
 
 def test_missing_is_missing() -> None:
     found = check("leak.mean <= 5", run([None, 8.0, None, 2.0]))
     assert (found.found.value, found.found.n, found.n_missing) == (5.0, 2, 2)
-    assert check("leak.max <= 0", run([None, 8.0, None, 2.0])).worst == (Item(2, 8.0, "case 1"), Item(4, 2.0, "case 3"))
+    assert check("leak.max <= 0", run([None, 8.0, None, 2.0])).worst == (
+        Counterexample(2, 8.0, "case 1"),
+        Counterexample(4, 2.0, "case 3"),
+    )
     with pytest.raises(UsageError, match="none of the 2 cases of run 1 has leak, so"):
         check("leak.max <= 5", run([None, None]))
     with pytest.raises(UsageError, match=r"none of the 1 cases of run 1 has leak\.whole"):

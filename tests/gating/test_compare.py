@@ -9,15 +9,15 @@ import pytest
 
 from helpers.measured_runs import run
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.gating.compare import HIDDEN, Moved, Setting, compare, differing
+from leakmeter.gating.compare import HIDDEN, ChangedSetting, Moved, compare, differing
 from leakmeter.gating.gate_words import comparison_lines
-from leakmeter.results.results import Measured
+from leakmeter.results.results import MeasuredCases
 from leakmeter.stats.ranks import holm, signed_rank_p
 
 BEFORE, AFTER = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2.0, 3.5, 4.0, 6.0, 6.5, 7.0]
 
 
-def only(first: Measured, second: Measured) -> Moved:
+def only(first: MeasuredCases, second: MeasuredCases) -> Moved:
     (moved,) = compare(first, second, names=["leak"]).moved
     return moved
 
@@ -60,7 +60,7 @@ def test_a_verdict_needs_both_the_interval_and_p() -> None:
 
 
 def test_a_comparison_begins_with_its_verdict() -> None:
-    def said(first: Measured, second: Measured) -> str:
+    def said(first: MeasuredCases, second: MeasuredCases) -> str:
         (line, *_) = comparison_lines(compare(first, second).to_dict())
         return line
 
@@ -126,9 +126,9 @@ def test_what_cannot_be_compared() -> None:
 def test_what_was_set_otherwise_is_told_but_for_seeds() -> None:
     found = compare(run(BEFORE), run(AFTER, dtype="float32", seed=7, version="0.2.0"))
     assert found.settings == (
-        Setting("model.dtype", "float64", "float32"),
-        Setting("params.seed", HIDDEN, HIDDEN),
-        Setting("version", "0.1.0", "0.2.0"),
+        ChangedSetting("model.dtype", "float64", "float32"),
+        ChangedSetting("params.seed", HIDDEN, HIDDEN),
+        ChangedSetting("version", "0.1.0", "0.2.0"),
     )
     told = found.to_dict()
     assert (told["measure"], told["n_pairs"], told["n_other_texts"]) == ("leak", 6, 0)
@@ -138,7 +138,10 @@ def test_what_was_set_otherwise_is_told_but_for_seeds() -> None:
     assert list(leak) == list(whole)
     assert compare(run(BEFORE), run(AFTER)).settings == ()
     assert compare(run(BEFORE), run(AFTER, texts="other")).n_other_texts == len(BEFORE)
-    assert differing({"a": 1, "b": 2}, {"b": 2, "c": None, "d": 3}) == [Setting("a", 1, None), Setting("d", None, 3)]
+    assert differing({"a": 1, "b": 2}, {"b": 2, "c": None, "d": 3}) == [
+        ChangedSetting("a", 1, None),
+        ChangedSetting("d", None, 3),
+    ]
 
 
 def test_a_lower_bound_is_left_out_and_counted() -> None:

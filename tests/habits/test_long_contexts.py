@@ -20,10 +20,10 @@ from helpers.places import DOCS, script
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import ContextItem
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
+from leakmeter.core.tree import chunk_of
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
 
@@ -62,7 +62,7 @@ def asked(item: ContextItem, *prompts: Prompt) -> Request:
 
 
 def moved(tiny: HfBackend, item: ContextItem, *prompts: Prompt) -> np.ndarray:
-    (scores,) = tiny.score(plan([asked(item, *prompts)]))
+    (scores,) = tiny.score(chunk_of([asked(item, *prompts)]))
     nats: np.ndarray = np.abs(scores.values[0] - scores.values[1:]).sum(axis=-1)
     return nats
 
@@ -111,7 +111,9 @@ def test_forty_contexts_of_four_lengths_and_five_kinds(data: Path) -> None:
 def test_what_was_scored_is_kept_and_not_scored_again(
     tiny: HfBackend, item: ContextItem, memory: Remembering, tmp_path: Path
 ) -> None:
-    chunk = plan([asked(item, item.blank, *item.cuts.values(), *(item.prompt.hiding(*s.pieces) for s in item.spans))])
+    chunk = chunk_of(
+        [asked(item, item.blank, *item.cuts.values(), *(item.prompt.hiding(*s.pieces) for s in item.spans))]
+    )
     (expected,), n_before = tiny.score(chunk), tiny.n_tokens_run
     (first,) = memory.score(chunk)
     n_once, cost = tiny.n_tokens_run - n_before, (memory.n_tokens_run, memory.operations)

@@ -23,8 +23,8 @@ from leakmeter.core import registry
 from leakmeter.core.backend import Backend
 from leakmeter.core.drive import drive, settled
 from leakmeter.core.measure import Measure, Measurement
-from leakmeter.core.plan import plan, plan_contexts
 from leakmeter.core.request import Asked, GradientRequest, Request
+from leakmeter.core.tree import chunk_of, chunk_of_contexts
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.results.result import Result
 
@@ -62,9 +62,9 @@ def alone(name: str, id_: str, response: str | None) -> list[Measurement]:
 
 def answered(toy: DifferentiableToy, asked: Sequence[Asked]) -> list[Any]:
     """Answers in the order of the requests, of scores and of gradients."""
-    scores = iter(toy.score(plan([one for one in asked if isinstance(one, Request)])))
+    scores = iter(toy.score(chunk_of([one for one in asked if isinstance(one, Request)])))
     of_gradients = [one for one in asked if isinstance(one, GradientRequest)]
-    gradients = iter(toy.differentiate(of_gradients, plan_contexts(of_gradients)))
+    gradients = iter(toy.differentiate(of_gradients, chunk_of_contexts(of_gradients)))
     return [next(gradients if isinstance(one, GradientRequest) else scores) for one in asked]
 
 

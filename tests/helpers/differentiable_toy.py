@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from leakmeter.backends.toy import Toy
-from leakmeter.core.plan import Chunk
 from leakmeter.core.request import NEUTRAL, GradientRequest, Gradients, TopTokens
+from leakmeter.core.tree import Chunk
 from leakmeter.stats import fisher
 
 _NEUTRAL_ID = 32

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from leakmeter.execute.pool import Event, failure_of
+from leakmeter.execute.pool import WorkerEvent, failure_of
 
 
 class Here:
@@ -26,7 +26,7 @@ class Here:
         self.make, self.dies, self.blames, self.comes = make, dies, blames, comes
         self.given: dict[int, deque[tuple[int, Any]]] = {}
         self.works: dict[int, Any] = {}
-        self.news: deque[Event] = deque()
+        self.news: deque[WorkerEvent] = deque()
         self.done: list[tuple[int, Any]] = []
         self.n_started = 0
         self.closed = False
@@ -36,16 +36,16 @@ class Here:
         if self.comes(worker):
             try:
                 self.works[worker] = self.make(worker)
-                self.news.append(Event("ready", worker, value=self.works[worker].describe()))
+                self.news.append(WorkerEvent("ready", worker, value=self.works[worker].describe()))
             except Exception as error:  # noqa: BLE001 - as an engine does
-                self.news.append(Event("failed", worker, value=failure_of(error)))
+                self.news.append(WorkerEvent("failed", worker, value=failure_of(error)))
             self.given[worker] = deque()
         return worker
 
     def submit(self, worker: int, ticket: int, payload: Any) -> None:
         self.given[worker].append((ticket, payload))
 
-    def events(self, seconds: float) -> list[Event]:
+    def events(self, seconds: float) -> list[WorkerEvent]:
         if self.news:
             return [self.news.popleft()]
         for worker, tasks in list(self.given.items()):
@@ -55,15 +55,15 @@ class Here:
                 return [self._step(worker, *tasks.popleft())]
         return []
 
-    def _step(self, worker: int, ticket: int, payload: Any) -> Event:
+    def _step(self, worker: int, ticket: int, payload: Any) -> WorkerEvent:
         if self.dies(worker, payload):
             del self.given[worker]
-            return Event("lost", worker, blames_task=self.blames)
+            return WorkerEvent("lost", worker, blames_task=self.blames)
         self.done.append((worker, payload))
         try:
-            return Event("done", worker, ticket, self.works[worker].do(payload))
+            return WorkerEvent("done", worker, ticket, self.works[worker].do(payload))
         except Exception as error:  # noqa: BLE001 - as an engine does
-            return Event("failed", worker, ticket, failure_of(error))
+            return WorkerEvent("failed", worker, ticket, failure_of(error))
 
     def stop(self, worker: int) -> None:
         self.given.pop(worker, None)

@@ -11,8 +11,8 @@ import pytest
 
 from helpers.exact_bounds import whole
 from leakmeter.core.drive import drive
-from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Trial
+from leakmeter.core.tree import Chunk
 from leakmeter.stats import exact_draw
 
 Tokens = tuple[int, ...]

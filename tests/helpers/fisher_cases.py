@@ -7,11 +7,11 @@ from typing import Any
 
 from helpers.report_cases import HOSTILE
 from helpers.susceptibility_cases import COST
-from leakmeter.instruments.susceptibility.fisher.result import FisherResult, Value
+from leakmeter.instruments.susceptibility.fisher.result import FisherResult, SigmaValue
 
 
-def value(sigma: str, nats: float, **more: Any) -> Value:
-    made = Value(
+def value(sigma: str, nats: float, **more: Any) -> SigmaValue:
+    made = SigmaValue(
         sigma=sigma, fisher_nats=nats, spread_nats=nats / 4, drift_nats=0.75 * nats, standard_error_nats=0.1,
         interval_nats=(nats / 2, 2 * nats), trace_nats_per_square=2 * nats if sigma == "identity" else None,
     )  # fmt: skip

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from helpers.susceptibility_cases import COST
-from leakmeter.instruments.icl.result import Exemplar, IclResult, MovedToken, Vocabulary
+from leakmeter.instruments.icl.result import ExemplarInfluence, IclResult, MovedToken, Vocabulary
 from leakmeter.stats.stats import posterior_of
 
 
-def exemplar(position: int, *signed: float, **more: Any) -> Exemplar:
+def exemplar(position: int, *signed: float, **more: Any) -> ExemplarInfluence:
     """One whose answers 'cat' and 'dog' move by so many nats."""
     loss = max(map(abs, signed))
     at_answer, at_worst = (posterior_of(s, noise_nats=1e-5) for s in (signed[0], max(signed, key=abs)))
-    made = Exemplar(
+    made = ExemplarInfluence(
         id=f"x{position}", position=position, text=f"Text: exemplar {position}\nAnswer: {('cat', 'dog')[position % 2]}",
         label=("cat", "dog")[position % 2], n_tokens=9, answer_nats=abs(signed[0]), answer_signed_nats=signed[0],
         answer_posterior=at_answer.probability, answer_posterior_note=at_answer.note,
@@ -41,7 +41,7 @@ def asked(id_: str = "q1", **more: Any) -> IclResult:
     return replace(behind(made, *more.get("exemplars", exemplars)), **more)
 
 
-def behind(case: IclResult, *exemplars: Exemplar) -> IclResult:
+def behind(case: IclResult, *exemplars: ExemplarInfluence) -> IclResult:
     """The case with other exemplars, and what is said of the largest of them."""
     revealed = max(exemplars, key=lambda one: one.answer_nats)
     worst = max(exemplars, key=lambda one: one.loss_nats)

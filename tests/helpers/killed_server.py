@@ -26,7 +26,7 @@ from helpers.killed import forked, run_module, spread, watched
 from helpers.serving import serving_of
 from leakmeter.serve import bounded as bounded_module
 from leakmeter.serve.app import make_app, settings
-from leakmeter.serve.bounded import Bounded, routes
+from leakmeter.serve.bounded import BoundedCompletions, routes
 from leakmeter.serve.queue import Job
 from leakmeter.serve.spent import Spent
 
@@ -36,9 +36,9 @@ N_CHOICES: Final = 2
 KEY: Final = "a key of the tests"
 
 
-def bounded_in(folder: Path) -> Bounded:
+def bounded_in(folder: Path) -> BoundedCompletions:
     """What may be spent on a document is one whole request."""
-    return Bounded.kept_in(folder / "spent", EPSILON, EPSILON * MAX_TOKENS * N_CHOICES)
+    return BoundedCompletions.kept_in(folder / "spent", EPSILON, EPSILON * MAX_TOKENS * N_CHOICES)
 
 
 def asked(folder: Path, n_kills: int) -> list[dict[str, Any]]:

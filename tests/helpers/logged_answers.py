@@ -12,7 +12,7 @@ import numpy as np
 from helpers.mortal_toy import Mortal
 from helpers.toy_chat import ChatByteTokenizer
 from leakmeter.traces import LoggedAnswer
-from leakmeter.traces.answer import LoggedDocument, LoggedMessage, Place, Sampling
+from leakmeter.traces.answer import DocumentPlace, LoggedDocument, LoggedMessage, Sampling
 
 MORNING = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 
@@ -52,7 +52,7 @@ def logged(
         start = len(content)
         content += f"{text}\n\n"
         digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()
-        found.append(LoggedDocument(id_, digest, text, (Place(1, start, start + len(text)),)))
+        found.append(LoggedDocument(id_, digest, text, (DocumentPlace(1, start, start + len(text)),)))
     told: dict[str, Any] = {
         "trace_id": f"trace-{number:03}", "span_id": "1", "response_id": None,
         "time": MORNING + timedelta(minutes=number), "recipient": recipient, "model": "toy",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, LowerBound, Quantity, RunQuantity
-from leakmeter.results.results import Measured
+from leakmeter.results.results import MeasuredCases
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def run(
     measure: str = "leak",
     texts: str = "same",
     **settings: Any,
-) -> Measured:
+) -> MeasuredCases:
     names = [f"case {number}" for number in range(len(leaks))] if ids is None else list(ids)
     cases = tuple(
         Leak(id_, leak, floor, is_right, whole, number in least, n_spans)
@@ -75,4 +75,4 @@ def run(
         "cases": [{"id": id_, "text": texts} for id_ in names],
     }
     assert not settings
-    return Measured(measure, spec, cases, QUANTITIES)
+    return MeasuredCases(measure, spec, cases, QUANTITIES)

@@ -24,8 +24,8 @@ from typing import Any, Final
 import numpy as np
 
 from leakmeter.backends.toy import Toy
-from leakmeter.core.request import FloatArray
 from leakmeter.stats import logspace
+from leakmeter.stats.arrays import FloatArray
 
 FAULTS: Final = {
     "wrong_order": "rows come back in the reverse order", "missing_rows": "the last row is left out",

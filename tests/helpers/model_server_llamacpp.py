@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from helpers.model_server import STOP, Call, ModelServer, RefusedError, Routes
-from leakmeter.core.request import FloatArray
+from leakmeter.stats.arrays import FloatArray
 
 _LOWEST: Final = -3.4028234663852886e38  # what it writes for −∞
 _TOKEN: Final = re.compile(r"<\[(\d+)\]>")

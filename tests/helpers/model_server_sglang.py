@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from helpers.model_server import Call, ModelServer, RefusedError, Routes, vllm_tokenize
-from leakmeter.core.request import FloatArray
+from leakmeter.stats.arrays import FloatArray
 
 _INFO: Final = {"model_path": "org/toy", "is_generation": True, "weight_version": "default"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from leakmeter.backends.toy import Toy
-from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
+from leakmeter.core.tree import Chunk
 
 
 class Mortal(Toy):

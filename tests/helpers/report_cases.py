@@ -8,7 +8,7 @@ from typing import Any
 
 from leakmeter.core.cost import ResultCost
 from leakmeter.instruments.influence.disclosures import Disclosure, Source
-from leakmeter.instruments.influence.result import InfluenceResult, Piece, Sample
+from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence, SampledResponse
 from leakmeter.results.result import DocumentRange, Response
 from leakmeter.stats.stats import posterior_of
 
@@ -28,7 +28,7 @@ HOSTILE = (
 
 def piece(
     context: str, text: str, name: str, per_token_nats: Sequence[float], *, kind: str = "unit", **more: Any
-) -> Piece:
+) -> PieceInfluence:
     """A piece whose numbers agree with its signed nats a token."""
     spans, at = [], context.find(text)
     while at >= 0:
@@ -36,7 +36,7 @@ def piece(
         at = context.find(text, at + len(text)) if kind == "value" else -1
     nats = sum(abs(x) for x in per_token_nats)
     posterior = posterior_of(sum(per_token_nats), noise_nats=0.004, placebo_nats=PLACEBO_SIGNED_NATS)
-    made = Piece(
+    made = PieceInfluence(
         name=name, kind=kind, text=text, start=spans[0][0], end=spans[0][1], spans=tuple(spans), document=None,
         n_tokens=max(1, len(text) // 4), n_mentions=len(spans), nats=nats,
         per_token_nats=tuple(abs(x) for x in per_token_nats), signed_nats=sum(per_token_nats),
@@ -126,7 +126,7 @@ def hostile() -> Case:
         HOSTILE, context, HOSTILE, tokens, [0.5, 9.5, 0.0, 1.0, -3.0], pieces=pieces,
         model=HOSTILE, template=HOSTILE, unit=HOSTILE, dtype=HOSTILE, weights_sha256=None, placebo_nats=None,
         documents=(DocumentRange(name=HOSTILE, start=0, end=len(context)),), warnings=(HOSTILE,), truncated_tokens=12,
-        samples=(Sample(text=HOSTILE, tokens=(HOSTILE,), whole_nats=1.0, piece_nats=(0.0, 1.0, 0.0, 0.0)),),
+        samples=(SampledResponse(text=HOSTILE, tokens=(HOSTILE,), whole_nats=1.0, piece_nats=(0.0, 1.0, 0.0, 0.0)),),
         whole_mean_nats=1.0, whole_interval_nats=(0.5, 1.5), whole_worst_nats=1.0,
     )  # fmt: skip
 
@@ -154,7 +154,7 @@ def sampled() -> Case:
               mean_nats=0.375, interval_nats=(0.25, 0.625), worst_nats=0.875),
     ]  # fmt: skip
     samples = [
-        Sample(text=text, tokens=tuple(text.split()), whole_nats=nats, piece_nats=(0.9 * nats, 0.3))
+        SampledResponse(text=text, tokens=tuple(text.split()), whole_nats=nats, piece_nats=(0.9 * nats, 0.3))
         for text, nats in [("It is 7731.", 15.9), ("I cannot say.", 2.25), ("7731", 12.5), ("The code is 7731.", 13.1)]
     ]
     return case(

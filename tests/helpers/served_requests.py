@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Reduction, Request
+from leakmeter.core.tree import Chunk, chunk_of
 
 SECRET = "Quixana Vellmore"
 """Stands in every text that is sent."""
@@ -19,4 +19,4 @@ def asked(reduction: Reduction | None = None, response: str = "yes.", texts: Seq
     prompts = tuple(Prompt((Piece("frame", "frame", tuple(text.encode())),)) for text in texts)
     kept = reduction or TargetLogProbs()
     other = response[::-1].encode()
-    return plan([Request(prompts, tuple(response.encode()), kept), Request(prompts[:1], tuple(other), kept)])
+    return chunk_of([Request(prompts, tuple(response.encode()), kept), Request(prompts[:1], tuple(other), kept)])

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from helpers.report_cases import HOSTILE
 from leakmeter.core.cost import ResultCost
-from leakmeter.instruments.susceptibility.result import Context, Memorisation, SusceptibilityResult
+from leakmeter.instruments.susceptibility.result import ContextSusceptibility, Memorisation, SusceptibilityResult
 
 COUNTS: Final = {"n_original": 3, "n_context": 1, "n_neither": 2, "ratio": 0.75, "ratio_interval": (0.3, 0.95)}
 COST: Final = ResultCost(
@@ -16,8 +16,8 @@ COST: Final = ResultCost(
 )  # fmt: skip
 
 
-def context(i: int, nats: float, **more: Any) -> Context:
-    made = Context(
+def context(i: int, nats: float, **more: Any) -> ContextSusceptibility:
+    made = ContextSusceptibility(
         id=f"c{i}", text=f"Context {i} says so.", weight=0.25, answer=None, persuasion_nats=nats,
         persuasion_from_bare_nats=nats + 0.5, susceptibility_without_nats=0.3, rank=i, below_noise_floor=False,
         greedy_answer=None, greedy_answer_is=None,

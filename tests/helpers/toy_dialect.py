@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from leakmeter.backends.served.backend import ServedBackend
-from leakmeter.backends.served.dialect import Abilities, Drawn, Scored, Served, TopRow
+from leakmeter.backends.served.dialect import Abilities, DrawnResponse, SequenceToScore, Served, TopRow
 from leakmeter.backends.served.in_order import in_order
 from leakmeter.backends.toy import Toy
 from leakmeter.stats import logspace
@@ -27,7 +27,7 @@ class ToyDialect:
 
     def __init__(self, has: Abilities) -> None:
         self.toy, self._has = Toy(), has
-        self.asked: list[tuple[str, Scored]] = []
+        self.asked: list[tuple[str, SequenceToScore]] = []
 
     def describe(self) -> Served:
         return Served("toy", None, "1", None, 257)
@@ -35,12 +35,12 @@ class ToyDialect:
     def abilities(self) -> Abilities:
         return self._has
 
-    def target_log_probs(self, scored: Scored) -> np.ndarray:
+    def target_log_probs(self, scored: SequenceToScore) -> np.ndarray:
         self.asked.append(("targets", scored))
         rows = self._rows(scored, range(len(scored.response)))
         return np.asarray([row[token] for row, token in zip(rows, scored.response, strict=True)])
 
-    def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
+    def top_rows(self, scored: SequenceToScore, rows: range, k: int) -> list[TopRow]:
         assert self._has.most_top is None or k <= self._has.most_top
         self.asked.append(("top", scored))
         found = []
@@ -50,25 +50,25 @@ class ToyDialect:
             found.append(dict(zip(ids, row[list(ids)].tolist(), strict=True)))
         return found
 
-    def whole_rows(self, scored: Scored, rows: range) -> np.ndarray:
+    def whole_rows(self, scored: SequenceToScore, rows: range) -> np.ndarray:
         assert self._has.whole_rows
         self.asked.append(("rows", scored))
         return self._rows(scored, rows)
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
-    ) -> Drawn:
-        self.asked.append(("generate", Scored(tuple(prompt), ())))
+    ) -> DrawnResponse:
+        self.asked.append(("generate", SequenceToScore(tuple(prompt), ())))
         rng, ids = np.random.default_rng(seed), []
         while len(ids) < n_tokens and not (ids and ids[-1] in stop_ids):
-            row = self._rows(Scored(tuple(prompt), tuple(ids)), range(len(ids), len(ids) + 1))[0]
+            row = self._rows(SequenceToScore(tuple(prompt), tuple(ids)), range(len(ids), len(ids) + 1))[0]
             ids.append(int(rng.choice(len(row), p=np.exp(logspace.log_softmax(row, temperature)))))
-        return Drawn(tuple(ids), ())
+        return DrawnResponse(tuple(ids), ())
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
         return None
 
-    def _rows(self, scored: Scored, rows: range) -> np.ndarray:
+    def _rows(self, scored: SequenceToScore, rows: range) -> np.ndarray:
         ids = np.asarray([*scored.prompt, *scored.response])
         ends = [len(scored.prompt) + row for row in rows]
         return logspace.log_softmax(np.stack([self.toy.logits(ids[:end], np.arange(end)) for end in ends]))

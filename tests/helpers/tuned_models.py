@@ -11,7 +11,14 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
-from leakmeter.instruments.pii.tuning.vectors import Ids, SoftPrompt, batches, check_examples, lead_of, value_logits
+from leakmeter.instruments.pii.tuning.vectors import (
+    IdSequence,
+    SoftPrompt,
+    batches,
+    check_examples,
+    lead_of,
+    value_logits,
+)
 
 _SPECIAL = ("<pad>", "<s>", "</s>")
 N_VOCAB = len(_SPECIAL) + 256
@@ -56,7 +63,9 @@ EXAMPLES = [(ids_of(f"{name}'s number is"), ids_of(value)) for name, value in _S
 
 
 @torch.no_grad()
-def log_likelihoods(model: Any, soft: SoftPrompt, prompts: Sequence[Ids], values: Sequence[Ids]) -> list[np.ndarray]:
+def log_likelihoods(
+    model: Any, soft: SoftPrompt, prompts: Sequence[IdSequence], values: Sequence[IdSequence]
+) -> list[np.ndarray]:
     """log p of each token of each value behind the vectors and its prompt, in batches, as the tuning sees them."""
     examples = list(zip(prompts, values, strict=True))
     check_examples(model, examples, soft.length, soft.start_ids)
@@ -70,7 +79,7 @@ def log_likelihoods(model: Any, soft: SoftPrompt, prompts: Sequence[Ids], values
 
 
 @torch.no_grad()
-def greedy(model: Any, soft: SoftPrompt, prompt: Ids, n_new: int) -> tuple[int, ...]:
+def greedy(model: Any, soft: SoftPrompt, prompt: IdSequence, n_new: int) -> tuple[int, ...]:
     """The likeliest tokens behind the vectors and a prompt, each by a pass of its own."""
     ids = torch.tensor([*prompt], dtype=torch.int64)
     for _ in range(n_new):

@@ -20,7 +20,7 @@ import leakmeter
 from helpers.model_server import VLLM, ModelServer, RefusedError, Routes
 from helpers.raw_server import RawServer
 from helpers.serving import CASE, HEADERS, client, events, serving_of
-from leakmeter.serve.bounded import Bounded, routes
+from leakmeter.serve.bounded import BoundedCompletions, routes
 
 KEY = "k" * 20
 OWN = "vllm:http://127.0.0.1:9#own"
@@ -88,7 +88,7 @@ def test_no_other_model_is_asked_or_looked_for(path: str, tmp_path: Path, places
     (folder / "model.gguf").write_bytes(b"GGUF")
     os.mkfifo(folder / "pipe")
     serving = serving_of(tmp_path, models=("toy", OWN), key=KEY)
-    kept = Bounded.kept_in(tmp_path / "receipts", 1.0, 10.0, lambda_max=1.0, max_tokens=4)
+    kept = BoundedCompletions.kept_in(tmp_path / "receipts", 1.0, 10.0, lambda_max=1.0, max_tokens=4)
     is_program = path.startswith("/v1/")
     headers = {"authorization": f"Bearer {KEY}"} if is_program else HEADERS
     with RawServer() as other, client(serving, more=routes(kept)) as made:

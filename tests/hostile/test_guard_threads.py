@@ -16,7 +16,7 @@ from helpers.examples import few
 from helpers.logged_answers import Echo
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.ledger.forget import forget
-from leakmeter.ledger.guard import Guard, Verdict
+from leakmeter.ledger.guard import Guard, GuardVerdict
 from leakmeter.ledger.measuring import Measuring
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.totals import Book
@@ -72,7 +72,7 @@ def test_no_budget_is_overrun(folder: Path, n_guards: int, trace_id: str | None,
     nats = guard(folder).check(DOCUMENTS, *ASKED, "somebody", record=False).uses[0].signed_nats
     guards = [guard(folder, budget=3.5 * nats) for _ in range(n_guards)]
 
-    def check(number: int) -> Verdict:
+    def check(number: int) -> GuardVerdict:
         who = f"reader-{number % recipients}"
         return guards[number % n_guards].check(DOCUMENTS, *ASKED, who, trace_id=trace_id, redact=False)
 

@@ -33,12 +33,12 @@ from leakmeter.ledger.keys import Keys
 from leakmeter.ledger.measuring import add
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.turns import Turns
-from leakmeter.traces import LoggedAnswer, LoggedMessage, Place, Reason, TraceReader, as_case
+from leakmeter.traces import DocumentPlace, LoggedAnswer, LoggedMessage, Reason, TraceReader, as_case
 from leakmeter.traces import places as places_module
 from leakmeter.traces import reader as reader_module
 from leakmeter.traces.answer import LoggedDocument, Refused, Unusable
 from leakmeter.traces.places import Retrieved, find
-from leakmeter.traces.span import Kind, Span
+from leakmeter.traces.span import SpanKind, TraceSpan
 from leakmeter.traces.trace import outcome_of
 
 Call = Callable[..., Any]
@@ -93,9 +93,11 @@ def check_refused(cli: Call, path: Path, why: str) -> None:
 # Trees of spans.
 
 
-def span(number: int, kind: Kind, parent: int | None = None, **fields: Any) -> Span:
+def span(number: int, kind: SpanKind, parent: int | None = None, **fields: Any) -> TraceSpan:
     """A step at the second of its number; a call answers, and what searches finds the weather."""
-    made = Span("t", str(number), f"log, {number}", kind, None if parent is None else str(parent), number, number + 0.5)
+    made = TraceSpan(
+        "t", str(number), f"log, {number}", kind, None if parent is None else str(parent), number, number + 0.5
+    )
     if kind == "llm":
         made.messages = [["assistant", f"said {number - 1}"], ["user", f"{RAIN} Where?"]]
         made.answers = [[f"said {number}", "stop"]]
@@ -106,7 +108,7 @@ def span(number: int, kind: Kind, parent: int | None = None, **fields: Any) -> S
     return made
 
 
-SHAPES: Final[dict[str, Callable[[int], list[Span]]]] = {
+SHAPES: Final[dict[str, Callable[[int], list[TraceSpan]]]] = {
     "chain": lambda n: [span(0, "retriever"), *(span(i, "other", i - 1) for i in range(1, n)), span(n, "llm", n - 1)],
     "ring": lambda n: [
         span(-1, "retriever"),
@@ -142,7 +144,9 @@ def test_spans_take_a_time_in_proportion_to_their_number(shape: str) -> None:
         ([*SHAPES["calls"](1), *SHAPES["calls"](1)], [None], 0),
     ],
 )
-def test_no_answer_is_lost_whatever_is_above_it(spans: list[Span], reasons: list[Reason | None], n_hidden: int) -> None:
+def test_no_answer_is_lost_whatever_is_above_it(
+    spans: list[TraceSpan], reasons: list[Reason | None], n_hidden: int
+) -> None:
     found = outcome_of(spans, "x")
     assert [getattr(one, "reason", None) for one in found.results] == reasons
     assert found.n_hidden == n_hidden
@@ -219,7 +223,7 @@ def test_one_text_under_many_ids_takes_a_time_in_proportion_to_their_number() ->
 def conversation(n: int) -> LoggedAnswer:
     """As many messages, each with a place of its own document."""
     messages = tuple(LoggedMessage("user", f"{RAIN} {i}") for i in range(n))
-    documents = tuple(LoggedDocument(str(i), str(i), RAIN, (Place(i, 0, len(RAIN)),)) for i in range(n))
+    documents = tuple(LoggedDocument(str(i), str(i), RAIN, (DocumentPlace(i, 0, len(RAIN)),)) for i in range(n))
     return replace(logged(0, {}, "Rome"), messages=messages, documents=documents)
 
 
@@ -239,7 +243,7 @@ def test_a_log_of_conversations_is_not_held_without_end(monkeypatch: pytest.Monk
     turns = Turns()
     for number in range(20):
         messages = (LoggedMessage("user", f"{number} {RAIN}"),)
-        places = tuple(Place(0, i, i + 1) for i in range(10))
+        places = tuple(DocumentPlace(0, i, i + 1) for i in range(10))
         turns.whole(replace(conversation(1), messages=messages, documents=(LoggedDocument("a", "a", "x", places),)))
     assert sum(map(len, turns._held.values())) == 50
 

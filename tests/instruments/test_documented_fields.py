@@ -9,15 +9,15 @@ import pytest
 from helpers.docs_blocks import documented_fields
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.record import Record, schema
-from leakmeter.instruments.icl.result import IclResult, Summary
+from leakmeter.instruments.icl.result import IclResult, IclSummary
 from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.instruments.susceptibility.fisher.result import FisherResult, FisherSummary
-from leakmeter.instruments.susceptibility.result import Summary as SusceptibilitySummary
 from leakmeter.instruments.susceptibility.result import SusceptibilityResult
+from leakmeter.instruments.susceptibility.result import SusceptibilitySummary as SusceptibilitySummary
 
 PAGES: dict[type[Record], str] = {
     IclResult: "icl",
-    Summary: "icl",
+    IclSummary: "icl",
     RedactionResult: "redaction",
     **dict.fromkeys((SusceptibilityResult, SusceptibilitySummary, FisherResult, FisherSummary), "susceptibility"),
 }

@@ -30,7 +30,7 @@ from leakmeter.ledger.query import ask
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.totals import Book
 from leakmeter.text.build import PromptSettings
-from leakmeter.traces import AbsentDocument, LoggedAnswer, LoggedMessage, Place, Reason, Refused, Sampling
+from leakmeter.traces import AbsentDocument, DocumentPlace, LoggedAnswer, LoggedMessage, Reason, Refused, Sampling
 
 KEYS = Keys(b"k" * 32)
 SECRET = "Ms Ana Alvi, 12 Elm Street: call 202-555-0143."
@@ -400,7 +400,7 @@ def test_a_draw_shown_for_another_prompt_is_flagged(ledger: Ledger) -> None:
 def test_a_document_of_an_earlier_turn_is_measured_where_it_still_stands(ledger: Ledger) -> None:
     first, text = logged(1, {"file-7": SECRET}, "Somebody came."), PLAIN["weather-0"]
     more = (LoggedMessage("assistant", "Somebody came."), LoggedMessage("user", f"{text}\n\nWho?"))
-    weather = replace(logged(2, PLAIN, "").documents[0], places=(Place(3, 0, len(text)),))
+    weather = replace(logged(2, PLAIN, "").documents[0], places=(DocumentPlace(3, 0, len(text)),))
     second = replace(logged(2, {}, LEAK), messages=(*first.messages, *more), documents=(weather,))
     found = {one.item.id: one.total.n_answers for one in told_of(ledger, first, second)}
     assert found == {"file-7": 2, "weather-0": 1}

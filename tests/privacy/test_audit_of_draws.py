@@ -22,9 +22,8 @@ from helpers.privacy_audit import least_epsilon
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
-from leakmeter.core.plan import Chunk
-from leakmeter.core.prompt import IntArray, Piece, Prompt
-from leakmeter.core.request import FloatArray
+from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.tree import Chunk
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.generation import measure
 from leakmeter.instruments.generation.measure import PrivateGeneration
@@ -32,6 +31,7 @@ from leakmeter.privacy import bounded
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.mechanism import BoundedCid, ClippedLogitAggregation, Mechanism
 from leakmeter.stats import exact_draw
+from leakmeter.stats.arrays import FloatArray, IntArray
 
 N_VOCAB = 4
 STOP = 3

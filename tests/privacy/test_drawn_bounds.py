@@ -15,8 +15,8 @@ from helpers.exact_bounds import exact_loss_is_within, exact_range_is_within, wh
 from leakmeter.privacy.bounded import bounded_mixture
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.mechanism import ClippedLogitAggregation
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.exact_draw import draw, weights_of
-from leakmeter.stats.stats import FloatArray
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)

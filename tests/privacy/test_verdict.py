@@ -17,9 +17,9 @@ from hypothesis.extra.numpy import arrays
 
 from helpers.examples import examples
 from leakmeter.privacy.clipped_logits import Aggregation, NormaliseBy, average, clipped
-from leakmeter.privacy.rdp import ORDERS, Bound, bound, conversion, guarantee
+from leakmeter.privacy.rdp import ORDERS, DivergenceBound, bound, conversion, guarantee
 from leakmeter.privacy.renyi import screened
-from leakmeter.privacy.verdict import TOLERANCE, Verdict, judge, paper_figure
+from leakmeter.privacy.verdict import TOLERANCE, DivergenceVerdict, judge, paper_figure
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
 libraries = pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
@@ -28,7 +28,7 @@ DELTA = 1e-5
 N_EXEMPLARS = 50
 
 
-def bound_of(voting: Aggregation) -> Bound:
+def bound_of(voting: Aggregation) -> DivergenceBound:
     return functools.partial(bound, voting.sensitivity())
 
 
@@ -39,7 +39,7 @@ def audited(
     runs: Aggregation | None = None,
     clip: Callable[[Any, float], Any] = clipped,
     library: Any = np.asarray,
-) -> Verdict:
+) -> DivergenceVerdict:
     """The bound of `voting` against what runs with other settings or another clip does to (token, exemplar, vocab)."""
     limits = bound(voting.sensitivity(), ORDERS)
     found = []

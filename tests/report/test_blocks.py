@@ -64,8 +64,8 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
     first = b.Disclosed(told, more, 4.0, (told, "own"), (0, 1), (0,), True)
     disclosures = b.Disclosures((first, b.Disclosed(more, told, 3.0, told, (0, 9))), told)
     tokens = b.ShadedText((b.Passage((b.Segment(told, 2.0), b.Segment(b.Untrusted(" x"), 0.0))),), style="tokens")
-    bars = b.Series("bar", (1.0, 2.0, float("inf")), name=told, notes=(told, more, "own"))
-    line = b.Series("line", (1.0, 2.0, 3.0), low=(0.5, 1, 2), high=(2.0, 3, 4), name="mean", notes=(told,) * 3)
+    bars = b.ChartSeries("bar", (1.0, 2.0, float("inf")), name=told, notes=(told, more, "own"))
+    line = b.ChartSeries("line", (1.0, 2.0, 3.0), low=(0.5, 1, 2), high=(2.0, 3, 4), name="mean", notes=(told,) * 3)
     places = b.Axis(("place of ", told), names=(told, more, "own"))
     panel = b.Panel(places, b.Axis("loss", "nats"), (bars, line), title=told, guides=(b.Guide(1.5, "limit"),))
     chart = b.Chart("losses", "Losses", (panel,), footer="Bars: intervals")
@@ -82,8 +82,9 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         b.Headline(("Found: ", told)), b.Text(told), b.Text("A reading.", "soft"),
         b.Advice([(told, more)], [("elsewhere", more)]), b.Warning(told),
         b.Facts(((told, more), ("Own", "words")), heading="Facts"), table, shaded, disclosures, chart,
-        b.Details(told, (b.Facts((("Seed", more),)), b.Text(told))), b.Part(told, (b.Text(more),)), b.Image(told, PNG),
-        b.Beside([struck], [table]), b.Cards([b.Part(more, card)]), b.Embedded(told, inner, anchor="inner"),
+        b.Details(told, (b.Facts((("Seed", more),)), b.Text(told))), b.HeadedBlocks(told, (b.Text(more),)),
+        b.Image(told, PNG),
+        b.Beside([struck], [table]), b.Cards([b.HeadedBlocks(more, card)]), b.Embedded(told, inner, anchor="inner"),
     ]  # fmt: skip
     return b.Report(
         told, "made up", blocks, lead="What was done.", caveat="A caveat.",
@@ -91,7 +92,8 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         index=(b.Column("Response"), b.Column("Loss", "nats", shade=True)),
         notes=(b.Facts((("Loss", "what it means"),)),), guide_to="piece",
         aside=(b.Text("How to read it."), b.Text(told)),
-        provenance=b.Provenance(model=told, run_id=more, version="1", facts=((told, more),)), command=b.Command(told),
+        provenance=b.Provenance(model=told, run_id=more, version="1", facts=((told, more),)),
+        command=b.CommandLine(told),
     )  # fmt: skip
 
 
@@ -128,7 +130,7 @@ def test_any_texts_stay_texts(text: str, other: str) -> None:
 @given(texts)
 def test_any_texts_stay_texts_in_charts(text: str) -> None:
     told = b.Untrusted(text)
-    series = b.Series("bar", (1.0,), name=told, notes=(told,))
+    series = b.ChartSeries("bar", (1.0,), name=told, notes=(told,))
     chart = b.Chart("x", "X", (b.Panel(b.Axis(("of ", told), names=(told,)), b.Axis("y"), (series,), title=told),))
     root = ElementTree.fromstring(charts.inline_svg(chart))
     assert {"script", "image", "a"}.isdisjoint({one.tag.rpartition("}")[2] for one in root.iter()})
@@ -224,7 +226,7 @@ def test_of_a_long_text_the_strongest_parts_are_shown() -> None:
 
 
 def test_intervals_are_drawn_from_low_to_high() -> None:
-    series = b.Series("bar", (1.0, 2.0), low=(0.5, 1.75), high=(3.0, 2.0))
+    series = b.ChartSeries("bar", (1.0, 2.0), low=(0.5, 1.75), high=(3.0, 2.0))
     for one, across in ((series, 1), (replace(series, draws="rows"), 0)):
         drawn = charts.figure(b.Chart("x", "X", (b.Panel(b.Axis("x"), b.Axis("y"), (one,)),)))
         (arms,) = drawn.axes[0].collections
@@ -249,7 +251,7 @@ def test_every_renderer_says_what_was_found_and_what_to_do_before_all_else() -> 
     blocks = [
         b.Text("Behind the finding."), b.Warning("It narrows."), b.Headline("Found above the placebo."),
         b.Table((b.Column("Name"), b.Column("Alone", "nats")), [b.Row(("the row", 1.0))]),
-        b.Advice([("Much", "cut it")], [("Little", "ship it")]), b.Command(b.Untrusted("leakmeter again")),
+        b.Advice([("Much", "cut it")], [("Little", "ship it")]), b.CommandLine(b.Untrusted("leakmeter again")),
     ]  # fmt: skip
     named = enumerate(("mild", "worst"))
     sections = [b.Section(f"{name} case", [b.Headline(f"In {name}.")], weight=i) for i, name in named]
@@ -278,8 +280,8 @@ def test_a_terminal_leaves_out_what_explains_and_never_what_changes_a_meaning() 
         b.Advice([(f"Case {n}", "do it") for n in range(3)]), b.Warning("Only the system prompt was measured."),
         b.Warning("hidden warning", detail=True), b.Table(columns, [b.Row(("s1", 1.0, "hidden cell"))], "Pieces"),
         b.Table((b.Column("A"),), [b.Row(("hidden row",))], detail=True),
-        b.Part("Kept part", [b.Text("In a part."), b.Text("hidden part", detail=True)]),
-        b.Part("hidden heading", [b.Text("hidden soft", "soft")]),
+        b.HeadedBlocks("Kept part", [b.Text("In a part."), b.Text("hidden part", detail=True)]),
+        b.HeadedBlocks("hidden heading", [b.Text("hidden soft", "soft")]),
         b.Details("Settings", [b.Facts([("Model", "hidden fact")])]),
     ]  # fmt: skip
     report = b.Report("Title", "influence", blocks, caveat="hidden caveat").interrupted(1, 3)
@@ -327,7 +329,7 @@ def test_what_is_struck_out_is_a_mark_where_there_is_no_page() -> None:
 
 
 def test_charts_of_pages_are_no_figure_files() -> None:
-    line = b.Series("line", (1.0, 3.0), (2.0, 20.0))
+    line = b.ChartSeries("line", (1.0, 3.0), (2.0, 20.0))
     chart = b.Chart("x", "X", (b.Panel(b.Axis("x", scale="log", ticks=(2.0, 14.0)), b.Axis("y"), (line,)),), on="pages")
     report = b.Report("T", "m", [chart, replace(chart, name="own", on="files")])
     assert [one.name for one in b.charts_of(report)] == ["own"]
@@ -395,7 +397,7 @@ def test_rows_that_a_reader_opens_come_after_the_others_and_need_no_script() -> 
 
 
 def test_the_title_of_a_figure_does_not_stand_on_its_legend() -> None:
-    series = [b.Series("line", (1.0, 2.0), name=f"a rather long name, number {i}") for i in range(4)]
+    series = [b.ChartSeries("line", (1.0, 2.0), name=f"a rather long name, number {i}") for i in range(4)]
     drawn = charts.figure(b.Chart("x", "A title", (b.Panel(b.Axis("x"), b.Axis("y"), series, title="Panel"),)))
     drawn.draw_without_rendering()
     legend, title = drawn.legends[0].get_window_extent(), drawn._suptitle.get_window_extent()  # type: ignore[attr-defined]
@@ -414,7 +416,7 @@ def test_the_title_of_a_figure_does_not_stand_on_its_legend() -> None:
         (float("inf"), "nats", "∞"), (float("nan"), "share", "–"),
     ],
 )  # fmt: skip
-def test_one_way_to_write_each_kind_of_number(value: float, kind: b.Kind, said: str) -> None:
+def test_one_way_to_write_each_kind_of_number(value: float, kind: b.ColumnKind, said: str) -> None:
     assert flat(b.number_text(value, kind)) == said
 
 
@@ -429,21 +431,27 @@ def test_every_series_is_drawn() -> None:
     axes = b.Axis("x"), b.Axis("y", "nats")
     many = [0.1 * i for i in range(40)]
     panels = [
-        b.Panel(*axes, (b.Series("scatter", (1.0, 2.0)),)),
-        b.Panel(b.Axis("x", scale="log"), b.Axis("y", scale="log"), (b.Series("line", (1.0, 10.0), (1.0, 100.0)),)),
-        b.Panel(b.Axis("x", whole=True), b.Axis("y", scale="sqrt"), (b.Series("steps", (100.0, 3.0, 0.5)),)),
-        b.Panel(b.Axis("score"), b.Axis("density"), [b.Series("density", ys) for ys in (many[:5], (1.0,))]),
-        b.Panel(b.Axis("x"), b.Axis("", names=("a", "b")), (b.Series("rows", (1.0, 2), low=(0.5, 1), high=(2.0, 3)),)),
-        b.Panel(*axes, (b.Series("line", many, low=[0.0] * 40, high=[9.0] * 40, faded=True),)),
+        b.Panel(*axes, (b.ChartSeries("scatter", (1.0, 2.0)),)),
+        b.Panel(
+            b.Axis("x", scale="log"), b.Axis("y", scale="log"), (b.ChartSeries("line", (1.0, 10.0), (1.0, 100.0)),)
+        ),
+        b.Panel(b.Axis("x", whole=True), b.Axis("y", scale="sqrt"), (b.ChartSeries("steps", (100.0, 3.0, 0.5)),)),
+        b.Panel(b.Axis("score"), b.Axis("density"), [b.ChartSeries("density", ys) for ys in (many[:5], (1.0,))]),
+        b.Panel(
+            b.Axis("x"), b.Axis("", names=("a", "b")), (b.ChartSeries("rows", (1.0, 2), low=(0.5, 1), high=(2.0, 3)),)
+        ),
+        b.Panel(*axes, (b.ChartSeries("line", many, low=[0.0] * 40, high=[9.0] * 40, faded=True),)),
         b.Panel(b.Axis("token", names=("a", "b")), b.Axis("", names=("p",)), grid=((0.1, 9.0),)),
     ]
     assert "<text" in charts.inline_svg(b.Chart("all", "All", panels, columns=3))
     with pytest.raises(KeyError):
-        charts.files(b.Chart("x", "X", (b.Panel(*axes, (b.Series("pie", (1.0,)),)),)))  # type: ignore[arg-type]
+        charts.files(b.Chart("x", "X", (b.Panel(*axes, (b.ChartSeries("pie", (1.0,)),)),)))  # type: ignore[arg-type]
 
 
 def test_the_text_of_a_chart_is_no_number_of_its_drawing() -> None:
-    panel = b.Panel(b.Axis("x"), b.Axis("y"), (b.Series("line", (1.0, 2.0), name="0.123456", notes=("1.23456", "b")),))
+    panel = b.Panel(
+        b.Axis("x"), b.Axis("y"), (b.ChartSeries("line", (1.0, 2.0), name="0.123456", notes=("1.23456", "b")),)
+    )
     svg = charts.inline_svg(b.Chart("x", "3.14159", (panel,)))
     assert all(f">{said}<" in svg for said in ("0.123456", "1.23456"))
     assert 'aria-label="3.14159"' in svg

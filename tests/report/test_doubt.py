@@ -14,7 +14,7 @@ from leakmeter.core.self_check import MOST_FLOOR_NATS, SelfCheck, doubt
 from leakmeter.gating.bounds import check_bounds, parse_bound
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import markdown
-from leakmeter.results.results import Measured
+from leakmeter.results.results import MeasuredCases
 
 ALL_CLEARS = (
     "no measurable trace",
@@ -90,7 +90,7 @@ def test_a_gate_does_not_hold_in_doubt() -> None:
     assert quantity.lower_bound.holds(replace(clean(), self_check=FAILED))
     bound = parse_bound("influence.disclosures.personal <= 0", "max")
     for result, is_decided in ((clean(), True), (replace(clean(), self_check=FAILED), False)):
-        (check,) = check_bounds([Measured("influence", {}, (result,), InfluenceResult.quantities)], [bound])
+        (check,) = check_bounds([MeasuredCases("influence", {}, (result,), InfluenceResult.quantities)], [bound])
         assert check.holds is is_decided
         assert check.undecided is not is_decided
 

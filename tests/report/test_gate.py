@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from leakmeter.core.quantity import Check, Item, Number
+from leakmeter.core.quantity import Check, Counterexample, Number
 from leakmeter.gating import gate_words as words
 
 HELD = Check(
@@ -17,7 +17,8 @@ HELD = Check(
 )  # fmt: skip
 BROKEN = Check(
     "icl.accuracy >= 0.8", 2, "icl.accuracy", "How often.", False, Number(0.5, None, "share of cases", 2), 3,
-    "icl.accuracy is 0.50 share of cases over 2 cases: less than 0.8.", (Item(2, 0.0, "q\x1b2"), Item(7, math.inf)),
+    "icl.accuracy is 0.50 share of cases over 2 cases: less than 0.8.",
+    (Counterexample(2, 0.0, "q\x1b2"), Counterexample(7, math.inf)),
 )  # fmt: skip
 CHECKS = (HELD, BROKEN)
 

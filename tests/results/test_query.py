@@ -26,7 +26,7 @@ from helpers.made_runs import CASES, HOSTILE, SPEC, other, rows_of, texts_of, wr
 from helpers.places import DOCS, any_name
 from leakmeter.core.measure import NATS, Measurement
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.results.limits import Limits
+from leakmeter.results.limits import QueryLimits
 from leakmeter.results.query import VIEWS, all_views, ask
 from leakmeter.storage.rundir import RunDirectory
 
@@ -244,7 +244,7 @@ def test_a_query_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
 def test_a_little_memory_is_enough(tmp_path: Path) -> None:
     run = written(tmp_path / "runs")
     sql = "select count(distinct piece) > 0, (select count(*) from cases) from measurements"
-    assert list(ask(sql, [run], Limits(memory="64MiB")).rows) == [(True, 2)]
+    assert list(ask(sql, [run], QueryLimits(memory="64MiB")).rows) == [(True, 2)]
 
 
 @LINUX
@@ -254,7 +254,7 @@ def test_queries_side_by_side_leave_the_limit_of_the_process_as_it_was() -> None
     before = resource.getrlimit(resource.RLIMIT_DATA)
     sql = "select count(*) from range(3000000) a, range(3) b where a.range % 7 = b.range"
     with ThreadPoolExecutor(4) as pool:
-        asked = [pool.submit(lambda: list(ask(sql, [], Limits(memory="128MiB")).rows)) for _ in range(8)]
+        asked = [pool.submit(lambda: list(ask(sql, [], QueryLimits(memory="128MiB")).rows)) for _ in range(8)]
         assert all(one.result() == asked[0].result() for one in asked)
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
 
@@ -262,7 +262,7 @@ def test_queries_side_by_side_leave_the_limit_of_the_process_as_it_was() -> None
 def test_a_query_that_takes_too_long_is_ended() -> None:
     began = set(threading.enumerate())
     with pytest.raises(UsageError, match=r"^the query took over 0.01 seconds; ask for less, or give more with --max-s"):
-        ask(ENDLESS, [], Limits(max_seconds=0.01))
+        ask(ENDLESS, [], QueryLimits(max_seconds=0.01))
     assert set(threading.enumerate()) <= began
 
 

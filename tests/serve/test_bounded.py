@@ -24,7 +24,7 @@ from helpers.serving import serving_of
 from leakmeter.cli.serve import BoundedOptions, _bounded
 from leakmeter.errors import UsageError
 from leakmeter.serve.app import make_app, settings
-from leakmeter.serve.bounded import KEY, Bounded, _Drawing, _n_held, api_key, routes
+from leakmeter.serve.bounded import KEY, BoundedCompletions, _Drawing, _n_held, api_key, routes
 from leakmeter.serve.serving import Serving
 from leakmeter.text import spans
 
@@ -41,7 +41,7 @@ class Served:
     """A server that answers under a bound, and a client of it."""
 
     serving: Serving
-    bounded: Bounded
+    bounded: BoundedCompletions
     client: Any
     model: str
 
@@ -65,7 +65,7 @@ def served(folder: Path, total: float = 1000.0, model: str = "toy") -> Iterator[
     bound = socket.create_server(("127.0.0.1", 0))
     port = bound.getsockname()[1]
     serving = serving_of(folder, port=port, key=SECRET, models=(model,))
-    bounded = Bounded.kept_in(folder / "receipts", EPSILON, total)
+    bounded = BoundedCompletions.kept_in(folder / "receipts", EPSILON, total)
     server = uvicorn.Server(settings(make_app(serving, more=routes(bounded))))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
@@ -329,7 +329,7 @@ def test_options_that_keep_no_bound(options: dict[str, Any], dtype: str | None, 
     for bad in ({"total": -1.0}, {"lambda_max": -1.0}, {"max_tokens": 0}, {"epsilon": 0.0}, {"epsilon": 1e9}):
         given: dict[str, Any] = {"epsilon": 0.5, "total": 1.0, **bad}
         with pytest.raises(UsageError):
-            Bounded.kept_in(tmp_path / "kept", **given)
+            BoundedCompletions.kept_in(tmp_path / "kept", **given)
     assert not (tmp_path / "kept").exists()
 
 

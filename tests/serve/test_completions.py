@@ -15,8 +15,8 @@ from leakmeter.serve.completions import (
     MOST_DOCUMENTS,
     MOST_MESSAGES,
     CompletionRequest,
-    FieldError,
     GivenDocument,
+    RequestFieldError,
     parsed,
 )
 from leakmeter.text.build import PromptSettings
@@ -32,8 +32,8 @@ def asked(**fields: Any) -> CompletionRequest:
     return parsed(json.dumps({**GIVEN, **fields}).encode(), ("toy",), 7)
 
 
-def refused(**fields: Any) -> FieldError:
-    with pytest.raises(FieldError) as error:
+def refused(**fields: Any) -> RequestFieldError:
+    with pytest.raises(RequestFieldError) as error:
         asked(**fields)
     return error.value
 
@@ -105,7 +105,7 @@ def test_a_refusal_quotes_no_value() -> None:
 def test_a_body_that_is_no_object_is_refused() -> None:
     numbers = (b'{"n": NaN}', b'{"n": 1' + b"0" * 5000 + b"}", b'{"n": 1, "n": 2}')
     for body in (b"", b"[]", b"null", b"{", *numbers, b"\xff", b"[" * 100_000, b'{"a":' * 50_000):
-        with pytest.raises(FieldError):
+        with pytest.raises(RequestFieldError):
             parsed(body, ("toy",), 7)
 
 

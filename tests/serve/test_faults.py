@@ -15,7 +15,7 @@ from leakmeter.backends.toy import Toy
 from leakmeter.errors import StoreError
 from leakmeter.serve.app import make_app
 from leakmeter.serve.bodies import unforeseen, without_paths
-from leakmeter.serve.bounded import Bounded, routes
+from leakmeter.serve.bounded import BoundedCompletions, routes
 
 SECRET = "a key of the tests"
 PLACES = ("/home/tobias/.cache/leakmeter/errors/x.log", r"C:\Users\tobias\errors\x.log", "~/secret folder/x.log")
@@ -65,7 +65,7 @@ def failing(error: Exception) -> Any:
 def test_no_place_is_told(place: str, kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_CACHE", str(tmp_path / "cache"))
     serving = serving_of(tmp_path, key=SECRET)
-    bounded = Bounded.kept_in(tmp_path / "receipts", 0.5, 1000.0)
+    bounded = BoundedCompletions.kept_in(tmp_path / "receipts", 0.5, 1000.0)
     app = make_app(serving, more=routes(bounded))
     error = kind(f"'{place}' cannot be read")
     monkeypatch.setattr(Toy, "score", failing(error))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakmeter.stats.agreement import held_out, pearson, spearman
-from leakmeter.stats.clusters import Estimate, Resamples
+from leakmeter.stats.clusters import ClusterEstimate, Resamples
 
 FEW = 60
 
@@ -76,7 +76,7 @@ def test_what_is_the_same_everywhere_has_no_correlation() -> None:
     x, y, z, clusters = drawn()
     over = Resamples(clusters, seed=0, n_resamples=FEW)
     same = np.full(len(x), 0.1)
-    nothing = Estimate(None, None)
+    nothing = ClusterEstimate(None, None)
     assert pearson(same, y, over) == spearman(x, same, over) == nothing
     assert spearman(x, x, over, [x]) == spearman(same, y, over, [z]) == nothing
     # What is the same for all items controls nothing, and what is said twice is said once.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from leakmeter.stats.clusters import Estimate, Resamples
+from leakmeter.stats.clusters import ClusterEstimate, Resamples
 from leakmeter.stats.stats import interval_of_mean, interval_of_ratio
 
 FEW = 60
@@ -58,17 +58,17 @@ def test_a_ratio_is_of_sums_and_has_no_value_where_there_is_nothing() -> None:
     of_clusters = [4, 3, 0, 2, 1, 0, 1, 2], [6, 4, 1, 2, 2, 3, 1, 4]
     assert found.interval == interval_of_ratio(*of_clusters, seed=3, n_resamples=FEW)
     assert found.interval is not None
-    assert over.ratio(np.zeros(12), np.zeros(12)) == Estimate(None, None)
+    assert over.ratio(np.zeros(12), np.zeros(12)) == ClusterEstimate(None, None)
     # Few clusters have any.
-    assert over.ratio([0, 0, 0, 1, *[0] * 8], [0, 0, 0, 1, *[0] * 8]) == Estimate(1.0, None)
+    assert over.ratio([0, 0, 0, 1, *[0] * 8], [0, 0, 0, 1, *[0] * 8]) == ClusterEstimate(1.0, None)
 
 
 def test_a_single_cluster_has_no_interval_and_no_p() -> None:
     over = Resamples(["a"] * 7, seed=0, n_resamples=FEW)
-    assert over.mean(VALUES) == Estimate(pytest.approx(VALUES.mean()), None)
+    assert over.mean(VALUES) == ClusterEstimate(pytest.approx(VALUES.mean()), None)
     assert np.isnan(over.signed_rank_p(VALUES))
     none = Resamples([], seed=0, n_resamples=FEW)
-    assert none.mean([]) == Estimate(None, None)
+    assert none.mean([]) == ClusterEstimate(None, None)
     assert np.isnan(none.signed_rank_p([]))
 
 
@@ -85,4 +85,4 @@ def test_an_interval_needs_nine_of_ten_resamples() -> None:
     resamples = Resamples("abcdefgh", seed=0)
     for n_unknown, interval in ((1, (2.0, 2.0)), (2, None)):
         found = np.asarray([np.nan] * n_unknown + [2.0] * (10 - n_unknown))
-        assert resamples._estimate(2.0, lambda found=found: found) == Estimate(2.0, interval)
+        assert resamples._estimate(2.0, lambda found=found: found) == ClusterEstimate(2.0, interval)

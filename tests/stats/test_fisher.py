@@ -116,8 +116,8 @@ def test_estimates_add_what_is_exact_to_the_mean_of_probes() -> None:
 
 
 def test_twice_as_exact_takes_four_times_the_probes() -> None:
-    made = fisher.Estimate(3.0, 1.0, standard_error=0.4)
+    made = fisher.FisherEstimate(3.0, 1.0, standard_error=0.4)
     assert fisher.probes_needed(made, 10, 0.1) == pytest.approx(10.0)
     assert fisher.probes_needed(made, 10, 0.05) == pytest.approx(40.0)
-    assert fisher.probes_needed(fisher.Estimate(0.3, 0.2, 0.1), 10, 0.1) == pytest.approx(40.0)
-    assert fisher.probes_needed(fisher.Estimate(0.0, 0.0, 0.0), 10, 0.1) == np.inf
+    assert fisher.probes_needed(fisher.FisherEstimate(0.3, 0.2, 0.1), 10, 0.1) == pytest.approx(40.0)
+    assert fisher.probes_needed(fisher.FisherEstimate(0.0, 0.0, 0.0), 10, 0.1) == np.inf

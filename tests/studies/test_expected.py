@@ -9,7 +9,7 @@ import pytest
 
 from leakmeter.core.case import Case, Document
 from leakmeter.core.measure import NATS, Measurement
-from leakmeter.data.named import Record
+from leakmeter.data.named import DatasetRecord
 from leakmeter.errors import UsageError
 from leakmeter.report import blocks as b
 from leakmeter.stats.stats import interval_of_mean
@@ -90,7 +90,7 @@ def finished(study: Study, n: int) -> list[FinishedCell]:
         records, measured = [], []
         for number in range(n):
             case = Case(f"{cell.dataset} {number}", (Document("a", CONTEXT),), f"Who called? {number}")
-            records.append(Record(case, "Anna called at nine."))
+            records.append(DatasetRecord(case, "Anna called at nine."))
             texts: dict[str, Any] = {"query": case.query, "context": CONTEXT, "truncated_tokens": 0, "responses": said}
             losses = [Measurement(case.id, i, "", "loss", NATS, np.array([0.0, weight * (i + 1)])) for i in range(2)]
             measured.append((texts, losses))

@@ -6,7 +6,7 @@ import pytest
 
 from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.prompt import CONTEXT, Piece
-from leakmeter.text.exemplars import Example, Task, Writer, _repeats
+from leakmeter.text.exemplars import LabelledText, Task, Writer, _repeats
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from leakmeter.text.exemplars import Example, Task, Writer, _repeats
     ],
 )
 def test_values_are_those_of_their_own_exemplar(texts: tuple[str, ...], expected: list[list[int]]) -> None:
-    assert _repeats([Example(str(n), (text,), "yes") for n, text in enumerate(texts)]) == expected
+    assert _repeats([LabelledText(str(n), (text,), "yes") for n, text in enumerate(texts)]) == expected
 
 
 @pytest.mark.parametrize("instruction", ["", "Sort the news."])

@@ -16,7 +16,7 @@ from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.prompt import CONTEXT, FRAME
 from leakmeter.data.chat import messages_of
 from leakmeter.errors import UsageError
-from leakmeter.text.joined import Stretch, prompt_of
+from leakmeter.text.joined import TextStretch, prompt_of
 
 # What tokens join over the ends of pieces: punctuation, brackets, blank lines, spaces, half a word.
 WORDS = (
@@ -88,7 +88,7 @@ def test_the_blank_prompt_is_the_same_whatever_the_context(prepared: Any, name: 
 
 def test_a_template_that_begins_with_the_start_token_is_given_no_other() -> None:
     def ids(text: str, *, is_template: bool) -> list[int]:
-        stretches = [Stretch("open", FRAME, text, is_template=is_template), Stretch("a", CONTEXT, "Bo ate.")]
+        stretches = [TextStretch("open", FRAME, text, is_template=is_template), TextStretch("a", CONTEXT, "Bo ate.")]
         return prompt_of(stretches, ByteTokenizer()).ids.tolist()  # type: ignore[no-any-return]
 
     assert ids("\nSay: ", is_template=True) == list(b"\nSay: Bo ate.")

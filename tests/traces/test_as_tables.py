@@ -14,14 +14,14 @@ import pytest
 from helpers import logged_traffic
 from helpers.logged_traffic import exchanges, records, write
 from leakmeter.commands.cases import log_formats
-from leakmeter.data.cases import Loaded, cases_of
+from leakmeter.data.cases import ReadCases, cases_of
 from leakmeter.errors import DataError
 from leakmeter.traces import LoggedAnswer, TraceReader
 
 TRAFFIC = exchanges(6, words=19)
 
 
-def loaded(source: Any) -> Loaded:
+def loaded(source: Any) -> ReadCases:
     return cases_of(source, needs_response=True, logs=log_formats())
 
 

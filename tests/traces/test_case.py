@@ -15,7 +15,7 @@ from helpers.toy_chat import ChatByteTokenizer, ToyChat
 from leakmeter.core.case import Case
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings, prepare
-from leakmeter.traces import LoggedAnswer, LoggedDocument, LoggedMessage, Place, Sampling, TraceReader, as_case
+from leakmeter.traces import DocumentPlace, LoggedAnswer, LoggedDocument, LoggedMessage, Sampling, TraceReader, as_case
 from leakmeter.traces.places import Retrieved, find
 
 A, B = "Anna sang at nine.", "Bo ate soup."
@@ -118,7 +118,7 @@ def test_what_a_case_says_of_an_answer() -> None:
     assert "fixed" in str(case.record())
     # A place across white space is taken as it was sent.
     one = answer(("user", f"{A.replace(' ', chr(10) * 2)}  {B} Who sang?"))
-    assert one.documents[0].places == (Place(0, 0, len(A) + 3),)
+    assert one.documents[0].places == (DocumentPlace(0, 0, len(A) + 3),)
     assert text_of(prepared(one, unit="document").item.cuts["d1"]).count("Anna") == 0
 
 

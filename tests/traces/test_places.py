@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
-from leakmeter.traces import LoggedMessage, Place, Reason
+from leakmeter.traces import DocumentPlace, LoggedMessage, Reason
 from leakmeter.traces.answer import Unusable
-from leakmeter.traces.places import Found, Retrieved, find, normalised
+from leakmeter.traces.places import FoundDocuments, Retrieved, find, normalised
 
 A = "Anna sang at nine in the hall by the lake."
 B = "Bo ate soup at noon with two friends from town."
@@ -23,7 +23,7 @@ def prompt(*contents: str, role: str = "user") -> list[LoggedMessage]:
     return [LoggedMessage(role, content) for content in contents]
 
 
-def found(texts: list[str | None], *contents: str, leave_out: bool = False, ids: str = "abcdefgh") -> Found:
+def found(texts: list[str | None], *contents: str, leave_out: bool = False, ids: str = "abcdefgh") -> FoundDocuments:
     held = [Retrieved(id_, text) for id_, text in zip(ids, texts, strict=False)]
     return find(held, prompt(*contents), leave_out=leave_out)
 
@@ -82,7 +82,7 @@ def test_which_documents_and_places_there_are() -> None:
     one = found(["", " \n", A], A)
     assert (len(one.documents), one.n_empty) == (1, 2)
     # Words of scripts without spaces may touch the template.
-    assert found(["安娜九点唱歌"], "资料安娜九点唱歌问题").documents[0].places == (Place(0, 2, 8),)
+    assert found(["安娜九点唱歌"], "资料安娜九点唱歌问题").documents[0].places == (DocumentPlace(0, 2, 8),)
     # What the assistant said before is no place.
     messages = [*prompt("Who?"), *prompt(A, role="assistant"), *prompt(f"{A} So?")]
     (document,) = find([Retrieved("a", A)], messages).documents
@@ -93,7 +93,7 @@ def test_a_place_within_a_longer_text_is_the_longer_ones() -> None:
     outer = f"Report. {A} Done."
     one = found([A, outer], f"{outer}\n\n{A}")
     n = len(outer)
-    assert [d.places for d in one.documents] == [(Place(0, n + 2, n + 2 + len(A)),), (Place(0, 0, n),)]
+    assert [d.places for d in one.documents] == [(DocumentPlace(0, n + 2, n + 2 + len(A)),), (DocumentPlace(0, 0, n),)]
     assert refused([A, outer], outer) is Reason.DOCUMENT_WITHIN_ANOTHER
 
 

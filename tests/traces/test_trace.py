@@ -8,32 +8,32 @@ from typing import Any, cast
 import pytest
 
 from leakmeter.traces import LoggedAnswer, Reason, Refused
-from leakmeter.traces.span import Span
+from leakmeter.traces.span import TraceSpan
 from leakmeter.traces.trace import outcome_of
 
 A, B, C = "Anna sang at nine.", "Bo ate soup at noon.", "Cid left the ward on Monday."
 
 
-def call(id_: str, start: float | None, prompt: str, answer: str = "It is so.", **more: Any) -> Span:
-    span = Span("t", id_, f"log, {id_}", "llm", start=start, end=start and start + 0.5, **more)
+def call(id_: str, start: float | None, prompt: str, answer: str = "It is so.", **more: Any) -> TraceSpan:
+    span = TraceSpan("t", id_, f"log, {id_}", "llm", start=start, end=start and start + 0.5, **more)
     span.messages = [["system", "Be brief."], ["user", prompt]]
     span.answers = [[answer, "stop"]]
     return span
 
 
-def search(id_: str, start: float | None, *texts: str, kind: Any = "retriever", parent: str | None = None) -> Span:
+def search(id_: str, start: float | None, *texts: str, kind: Any = "retriever", parent: str | None = None) -> TraceSpan:
     documents = [[text.split()[0].lower(), text] for text in texts]
-    return Span("t", id_, "log", kind, parent, start, start and start + 0.1, documents=documents)
+    return TraceSpan("t", id_, "log", kind, parent, start, start and start + 0.1, documents=documents)
 
 
-def outcome(*spans: Span, leave_out: bool = False) -> list[LoggedAnswer | Refused]:
+def outcome(*spans: TraceSpan, leave_out: bool = False) -> list[LoggedAnswer | Refused]:
     forth, back = outcome_of(spans, "x", leave_out=leave_out), outcome_of(spans[::-1], "x", leave_out=leave_out)
     key = {"key": lambda one: one.span_id}
     assert sorted(forth.results, **key) == sorted(back.results, **key)
     return forth.results
 
 
-def answers(*spans: Span, leave_out: bool = False) -> list[LoggedAnswer]:
+def answers(*spans: TraceSpan, leave_out: bool = False) -> list[LoggedAnswer]:
     found = outcome(*spans, leave_out=leave_out)
     assert all(isinstance(one, LoggedAnswer) for one in found)
     return cast("list[LoggedAnswer]", found)
@@ -44,20 +44,20 @@ def ids(answer: LoggedAnswer | Refused) -> list[str]:
     return [document.id for document in answer.documents]
 
 
-def reasons(*spans: Span) -> list[Reason | None]:
+def reasons(*spans: TraceSpan) -> list[Reason | None]:
     """Why calls were refused, None for one that was not."""
     return [one.reason if isinstance(one, Refused) else None for one in outcome(*spans)]
 
 
 FOUND, ASK = search("1", 1, A), call("3", 3, f"{A} Who?")
-CALLS: dict[str, tuple[list[Span], str, int]] = {
+CALLS: dict[str, tuple[list[TraceSpan], str, int]] = {
     "a rewritten question": ([call("1", 1, "Rewrite: who?"), search("2", 2, A), ASK], "3", 1),
     "a call that wraps another": ([FOUND, ASK, replace(call("4", 3.1, f"{A} Who?"), parent_id="3")], "4", 0),
     "a failed call that was tried again": ([FOUND, call("2", 2, f"{A} Who?", failed=True), ASK], "3", 0),
     "tools, and a call within a retrieval": (
         [
-            *(FOUND, call("2", 1.5, "Guess a passage.", parent_id="1"), Span("t", "5", "log", "tool", start=2)),
-            *(ASK, Span("t", "4", "log", "tool", start=4)),
+            *(FOUND, call("2", 1.5, "Guess a passage.", parent_id="1"), TraceSpan("t", "5", "log", "tool", start=2)),
+            *(ASK, TraceSpan("t", "4", "log", "tool", start=4)),
         ],
         *("3", 2),
     ),
@@ -70,7 +70,7 @@ CALLS: dict[str, tuple[list[Span], str, int]] = {
 
 
 @pytest.mark.parametrize(("spans", "answered", "n_hidden"), CALLS.values(), ids=CALLS)
-def test_the_call_that_answered_and_those_that_nobody_saw(spans: list[Span], answered: str, n_hidden: int) -> None:
+def test_the_call_that_answered_and_those_that_nobody_saw(spans: list[TraceSpan], answered: str, n_hidden: int) -> None:
     (answer,) = answers(*spans)
     assert (answer.span_id, answer.n_hidden_calls, ids(answer)) == (answered, n_hidden, ["anna"])
 

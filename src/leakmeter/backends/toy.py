@@ -14,11 +14,12 @@ from functools import lru_cache
 import numpy as np
 
 from leakmeter.core.backend import Backend, Capabilities, Encoded, Tokenizer
-from leakmeter.core.plan import Chunk
-from leakmeter.core.prompt import IntArray, Prompt
-from leakmeter.core.request import FloatArray, Scores
+from leakmeter.core.prompt import Prompt
+from leakmeter.core.request import Scores
+from leakmeter.core.tree import Chunk
 from leakmeter.errors import ScoreError, UsageError
 from leakmeter.overriding import override
+from leakmeter.stats.arrays import FloatArray, IntArray
 
 _STOP = 256
 

@@ -11,11 +11,11 @@ from leakmeter.backends.served import names_a_server
 from leakmeter.backends.served.connection import StatusError
 from leakmeter.backends.served.dialect import AnswerError
 from leakmeter.backends.served.fingerprint import fingerprint
-from leakmeter.checkup.checks import CHECKS, Examined, Finding, bad
+from leakmeter.checkup.checks import CHECKS, DoctorFinding, Examined, bad
 from leakmeter.checkup.probes import probes_of
 from leakmeter.checkup.report import FAULTS, fault_of_status, first_sentence
 from leakmeter.checkup.result import DoctorCheck, DoctorResult
-from leakmeter.checkup.subject import Subject
+from leakmeter.checkup.subject import CheckedModel
 from leakmeter.core.backend import Backend
 from leakmeter.core.record import JsonObject
 from leakmeter.engine.loading import ModelOptions, as_argument, load, refuse_local, tell
@@ -57,7 +57,7 @@ def examined(
     *,
     against: Any = None,
     on_check: Callable[[str], None] = lambda name: None,
-    on_loaded: Callable[[Subject], None] = lambda subject: None,
+    on_loaded: Callable[[CheckedModel], None] = lambda subject: None,
     notify: Callable[[str], None] = tell,
     **options: Any,
 ) -> DoctorResult:
@@ -73,11 +73,11 @@ def examined(
         # Where nobody answers, or asks for a key, there is nothing to be examined.
         if isinstance(error, StatusError) and fault_of_status(error.status, error.fault) in (None, "unreachable"):
             raise
-        findings: dict[int, Finding] = {}
+        findings: dict[int, DoctorFinding] = {}
         _put(findings, _ROWS, error)
         return _result(name, name.partition(":")[0], findings, None, None)
     other = None if against is None else _local(against)
-    subject = Subject.from_backend(backend)
+    subject = CheckedModel.from_backend(backend)
     on_loaded(subject)
     return examine(subject, name, against=other, on_check=on_check)
 
@@ -97,17 +97,17 @@ def _served(name: str, options: ModelOptions, notify: Callable[[str], None]) -> 
     )
 
 
-def _local(model: Any) -> Subject:
+def _local(model: Any) -> CheckedModel:
     """A model in this process, in the precision that others are compared with."""
     if not isinstance(model, str | Path):
-        return Subject.from_backend(load(model, ModelOptions(cache=False)))
+        return CheckedModel.from_backend(load(model, ModelOptions(cache=False)))
     name = str(model)
     if names_a_server(name):
         raise UsageError("--against names local weights: hf:PATH, a known name, a directory or a .gguf file")
     if Path(name.removeprefix("hf:")).is_dir():
         name = name.removeprefix("hf:")
     backend = load(name, ModelOptions(dtype=None if name == "toy" else "float32", cache=False))
-    return replace(Subject.from_backend(backend), name=str(model))
+    return replace(CheckedModel.from_backend(backend), name=str(model))
 
 
 _ROWS, _IDS, _PLACES, _WHOLE, _STEADY = 1, 2, 3, 4, 10
@@ -131,18 +131,18 @@ _OF_ROWS: Final = ("few_top", "not_normalised", "part_of_vocabulary")
 
 
 def examine(
-    subject: Subject,
+    subject: CheckedModel,
     model: str,
     *,
-    against: Subject | None = None,
+    against: CheckedModel | None = None,
     on_check: Callable[[str], None] = lambda name: None,
 ) -> DoctorResult:
     """Make all checks; compare with the model `against`, in this process. `on_check` gets the name of each check before
     it is made."""
     examined = Examined(subject, probes_of(subject.tokenizer), against)
-    findings: dict[int, Finding] = {}
+    findings: dict[int, DoctorFinding] = {}
     if not subject.dialect.abilities().targets:
-        findings[_ROWS] = Finding(
+        findings[_ROWS] = DoctorFinding(
             "The server returns no log-probabilities of given tokens. Only labels and sampling can be measured.",
             "note",
             "no_rows",
@@ -167,7 +167,9 @@ def examine(
     return _result(model, subject.dialect.name, findings, examined, sha256)
 
 
-def _make(number: int, check: Callable[[Examined], Finding], examined: Examined, findings: dict[int, Finding]) -> None:
+def _make(
+    number: int, check: Callable[[Examined], DoctorFinding], examined: Examined, findings: dict[int, DoctorFinding]
+) -> None:
     try:
         findings[number] = check(examined)
     except LeakmeterError as error:
@@ -176,17 +178,17 @@ def _make(number: int, check: Callable[[Examined], Finding], examined: Examined,
         _put(findings, number, error)
 
 
-def _put(findings: dict[int, Finding], number: int, error: LeakmeterError) -> None:
+def _put(findings: dict[int, DoctorFinding], number: int, error: LeakmeterError) -> None:
     fault: str | None = None
     seen = ""
     if isinstance(error, AnswerError):
         fault, seen = error.fault, error.seen
     elif isinstance(error, StatusError):
         fault = fault_of_status(error.status, error.fault)
-    findings[_HOME.get(fault or "", number)] = bad(fault, seen) if fault else Finding(str(error), "failed")
+    findings[_HOME.get(fault or "", number)] = bad(fault, seen) if fault else DoctorFinding(str(error), "failed")
 
 
-def _tell_repeated(examined: Examined, findings: dict[int, Finding]) -> None:
+def _tell_repeated(examined: Examined, findings: dict[int, DoctorFinding]) -> None:
     """Note why requests had to be repeated, where all were answered in the end."""
     connection = examined.subject.connection
     if connection is None or not connection.faults or (_STEADY in findings and findings[_STEADY].status == "failed"):
@@ -196,15 +198,17 @@ def _tell_repeated(examined: Examined, findings: dict[int, Finding]) -> None:
     sentence, todo = FAULTS[fault]
     n_all = connection.faults.total()
     times = "once" if n_all == 1 else f"{n_all} times"
-    findings[_STEADY] = Finding(f"{sentence} Requests were repeated {times} and then answered.", "note", fault, todo)
+    findings[_STEADY] = DoctorFinding(
+        f"{sentence} Requests were repeated {times} and then answered.", "note", fault, todo
+    )
 
 
 def _result(
-    model: str, dialect: str, findings: dict[int, Finding], examined: Examined | None, sha256: str | None
+    model: str, dialect: str, findings: dict[int, DoctorFinding], examined: Examined | None, sha256: str | None
 ) -> DoctorResult:
     checks = []
     for number, name, _ in sorted(CHECKS):
-        finding = findings.get(number, Finding("Not examined: see the failed checks.", "skipped"))
+        finding = findings.get(number, DoctorFinding("Not examined: see the failed checks.", "skipped"))
         status, fault, advice = finding.status, finding.fault, finding.advice
         checks.append(
             DoctorCheck(number=number, name=name, status=status, fault=fault, found=finding.sentence, advice=advice)

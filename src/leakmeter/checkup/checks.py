@@ -18,15 +18,22 @@ from typing import Final
 import numpy as np
 
 from leakmeter.backends.served import fingerprint
-from leakmeter.backends.served.dialect import Scored, Setting, check_log_probs, log_probs_of, probed, sum_in_words
+from leakmeter.backends.served.dialect import (
+    RequestSetting,
+    SequenceToScore,
+    check_log_probs,
+    log_probs_of,
+    probed,
+    sum_in_words,
+)
 from leakmeter.backends.served.load import TEXTS, has_tokenizer
 from leakmeter.backends.served.noise import measured_noise
-from leakmeter.checkup.probes import Probes
+from leakmeter.checkup.probes import DoctorProbes
 from leakmeter.checkup.report import FAULTS
 from leakmeter.checkup.result import DoctorAgainst, DoctorNoise, DoctorSpeed, Status
-from leakmeter.checkup.subject import InProcess, Subject
-from leakmeter.core.request import FloatArray
+from leakmeter.checkup.subject import CheckedModel, InProcess
 from leakmeter.report.words import about_seconds
+from leakmeter.stats.arrays import FloatArray
 
 _LEAST_TOLERANCE: Final = 0.02
 """Nats that two ways to one log-probability may differ by, whatever the noise: bfloat16 does."""
@@ -42,7 +49,7 @@ _FORECAST_TOKENS: Final = 1000 * 10 * 292
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     sentence: str
     status: Status = "passed"
     fault: str | None = None
@@ -51,9 +58,9 @@ class Finding:
 
 @dataclass
 class Examined:
-    subject: Subject
-    probes: Probes
-    against: Subject | None = None
+    subject: CheckedModel
+    probes: DoctorProbes
+    against: CheckedModel | None = None
     noise: DoctorNoise | None = None
     uses_prefix_cache: bool | None = None
     compared: DoctorAgainst | None = None
@@ -73,9 +80,9 @@ class Examined:
         return max(noise.repeat_nats, noise.order_nats, noise.cache_nats or 0.0, noise.split_nats or 0.0)
 
     @property
-    def scored(self) -> tuple[Scored, ...]:
+    def scored(self) -> tuple[SequenceToScore, ...]:
         """Probes, and the case's full prompt: in short prompts noise does not show."""
-        return (*self.probes.scored, Scored(self.probes.case.prompts[0], self.probes.case.response))
+        return (*self.probes.scored, SequenceToScore(self.probes.case.prompts[0], self.probes.case.response))
 
     @cached_property
     def alone(self) -> list[FloatArray]:
@@ -86,7 +93,12 @@ class Examined:
         """For each response some places, and the log-probability of the token there, scored alone."""
         return [
             [
-                (at, self.score(Scored((*request.prompt, *request.response[:at]), request.response[at : at + 1]))[0])
+                (
+                    at,
+                    self.score(
+                        SequenceToScore((*request.prompt, *request.response[:at]), request.response[at : at + 1])
+                    )[0],
+                )
                 for at in (0, 1, len(request.response) // 2, len(request.response) - 1)
             ]
             for request in self.scored
@@ -96,32 +108,32 @@ class Examined:
         """Answers to the first probe, asked three times."""
         return [self.score(self.probes.scored[0]) for _ in range(3)]
 
-    def score(self, scored: Scored) -> FloatArray:
+    def score(self, scored: SequenceToScore) -> FloatArray:
         """Log-probabilities of a response, checked whatever its dialect checks."""
         values = self.subject.dialect.target_log_probs(scored)
         return log_probs_of(np.asarray(values).tolist(), len(scored.response), self.subject.host)
 
 
-def bad(fault: str, seen: str = "") -> Finding:
+def bad(fault: str, seen: str = "") -> DoctorFinding:
     sentence, todo = FAULTS[fault]
-    return Finding(f"{sentence} {seen}".strip(), "failed", fault, todo)
+    return DoctorFinding(f"{sentence} {seen}".strip(), "failed", fault, todo)
 
 
-def rows(examined: Examined) -> Finding:
+def rows(examined: Examined) -> DoctorFinding:
     """(1) As many rows come back as tokens were sent."""
     n = [len(log_probs) for log_probs in examined.alone]
-    return Finding(f"All {sum(n)} tokens of {len(n)} responses have a log-probability.")
+    return DoctorFinding(f"All {sum(n)} tokens of {len(n)} responses have a log-probability.")
 
 
-def token_ids(examined: Examined) -> Finding:
+def token_ids(examined: Examined) -> DoctorFinding:
     """(2) The server reads the ids that it is sent, and makes the same ids of a text."""
     subject = examined.subject
     if subject.is_local:
-        return Finding("Model and tokenizer are in this process; no ids are sent.")
+        return DoctorFinding("Model and tokenizer are in this process; no ids are sent.")
     texts = (*TEXTS, *(part for pair in fingerprint.PROBES for part in pair))
     is_same = has_tokenizer(subject.dialect, subject.tokenizer, texts)
     if is_same is None:
-        return Finding(
+        return DoctorFinding(
             "The server does not report how it tokenises a text, so whether --tokenizer is the model's was not "
             "checked.",
             "note",
@@ -129,10 +141,10 @@ def token_ids(examined: Examined) -> Finding:
         )
     if not is_same:
         return bad("other_tokenizer")
-    return Finding("Token ids come back as they were sent, without a start token; tokenizers agree.")
+    return DoctorFinding("Token ids come back as they were sent, without a start token; tokenizers agree.")
 
 
-def places(examined: Examined) -> Finding:
+def places(examined: Examined) -> DoctorFinding:
     """(3) Each log-probability is that of its own place."""
     if (wrong := _one_by_one(examined)) or (wrong := _last_token_matters(examined)):
         if not examined.subject.is_local:
@@ -141,22 +153,24 @@ def places(examined: Examined) -> Finding:
         return bad("wrong_passes", wrong.sentence.removeprefix(FAULTS[wrong.fault or ""][0]).strip())
     sentence = "Tokens scored one by one have the same log-probabilities as together"
     if not examined.subject.dialect.abilities().samples:
-        return Finding(f"{sentence}.")
+        return DoctorFinding(f"{sentence}.")
     prompt = examined.probes.scored[0].prompt
     drawn = examined.subject.dialect.generate(prompt, n_tokens=4, temperature=0.0, seed=0, stop_ids=())
     if not drawn.ids:
-        return Finding(f"{sentence}. The model ends its response at once, so generated tokens were not compared.")
-    scored = examined.score(Scored(tuple(prompt), drawn.ids))
+        return DoctorFinding(f"{sentence}. The model ends its response at once, so generated tokens were not compared.")
+    scored = examined.score(SequenceToScore(tuple(prompt), drawn.ids))
     if not drawn.log_probs:
-        return Finding(f"{sentence}. The server returns no log-probabilities of generated tokens to compare with.")
+        return DoctorFinding(
+            f"{sentence}. The server returns no log-probabilities of generated tokens to compare with."
+        )
     gaps = _gaps(scored, drawn.log_probs)
     if fmean(gaps) > _WRONG:
         return bad("off_by_one", f"Generated and then scored, tokens differ by {_nats(fmean(gaps))} on average.")
     within = _nats(max(gaps))
-    return Finding(f"{sentence}, and generated tokens have the same as when they are scored (within {within}).")
+    return DoctorFinding(f"{sentence}, and generated tokens have the same as when they are scored (within {within}).")
 
 
-def _one_by_one(examined: Examined) -> Finding | None:
+def _one_by_one(examined: Examined) -> DoctorFinding | None:
     """A fault if tokens scored alone, behind those before them, have other log-probabilities than in the response.
     Rounding moves some too, with quantised weights by 0.3 nats; a wrong place moves all by several."""
     for group in zip(*examined.one_by_one, strict=True):
@@ -174,14 +188,16 @@ def _one_by_one(examined: Examined) -> Finding | None:
     return None
 
 
-def _last_token_matters(examined: Examined) -> Finding | None:
+def _last_token_matters(examined: Examined) -> DoctorFinding | None:
     """A fault if the prompt's last token has no effect on the first of the response, which is then read late."""
     moved = []
     for request, other in pairwise((*examined.probes.scored, examined.probes.scored[0])):
-        changed = Scored((*request.prompt[:-1], other.response[-1]), request.response[:1])
+        changed = SequenceToScore((*request.prompt[:-1], other.response[-1]), request.response[:1])
         if changed.prompt != request.prompt:
             moved.append(
-                _apart(examined.score(changed)[0], examined.score(Scored(request.prompt, request.response[:1]))[0])
+                _apart(
+                    examined.score(changed)[0], examined.score(SequenceToScore(request.prompt, request.response[:1]))[0]
+                )
             )
     if moved and max(moved) <= max(1e-6, examined.noise_alone):
         return bad(
@@ -190,10 +206,10 @@ def _last_token_matters(examined: Examined) -> Finding | None:
     return None
 
 
-def whole_rows(examined: Examined) -> Finding:
+def whole_rows(examined: Examined) -> DoctorFinding:
     """(4) Rows are distributions, and hold the given token's log-probability."""
     dialect, scored = examined.subject.dialect, examined.probes.scored[0]
-    scored = Scored(scored.prompt, scored.response[:2])
+    scored = SequenceToScore(scored.prompt, scored.response[:2])
     own = examined.score(scored)
     abilities = dialect.abilities()
     if abilities.whole_rows:
@@ -210,25 +226,25 @@ def whole_rows(examined: Examined) -> Finding:
         gap = max(_gaps([row[token] for row, token in zip(entries, scored.response, strict=True)], own))
         seen = f"The server returns the {k} likeliest tokens of a row, with at most {min(mass, 1.0):.1%}"
     else:
-        return Finding("The server returns only the given token of a row.", "skipped")
+        return DoctorFinding("The server returns only the given token of a row.", "skipped")
     if abs(log_sum) > _LEAST_TOLERANCE:
         return bad("not_normalised", f"Its probabilities sum to {sum_in_words(log_sum)}.")
     if gap > examined.tolerance:
         return bad("other_places", f"The given token's entry of a row differs by {_nats(gap)} from its own score.")
-    return Finding(f"{seen}; a given token's entry is its log-probability (within {_nats(gap)}).")
+    return DoctorFinding(f"{seen}; a given token's entry is its log-probability (within {_nats(gap)}).")
 
 
-def raw(examined: Examined) -> Finding:
+def raw(examined: Examined) -> DoctorFinding:
     """(5) Neither a temperature nor penalties move log-probabilities, and draws follow them."""
     subject, tried = examined.subject, []
     scored = examined.probes.repeating
     for control, setting, fault in (
-        ("temperature", Setting(temperature=0.5), "tempered"),
-        ("repetition_penalty", Setting(repetition_penalty=1.5), "penalised"),
-        ("presence_penalty", Setting(presence_penalty=1.5), "penalised"),
+        ("temperature", RequestSetting(temperature=0.5), "tempered"),
+        ("repetition_penalty", RequestSetting(repetition_penalty=1.5), "penalised"),
+        ("presence_penalty", RequestSetting(presence_penalty=1.5), "penalised"),
     ):
         if (dialect := probed(subject.dialect, control)) is not None:
-            moved, plain = (dialect.probed_log_probs(scored, way).log_probs for way in (setting, Setting()))
+            moved, plain = (dialect.probed_log_probs(scored, way).log_probs for way in (setting, RequestSetting()))
             gap = max(_gaps(moved, plain))
             if gap > examined.tolerance:
                 return bad(fault, f"A log-probability moves by {_nats(gap)}.")
@@ -237,7 +253,7 @@ def raw(examined: Examined) -> Finding:
         prompt = examined.probes.open
         drawn = subject.dialect.generate(prompt, n_tokens=16, temperature=0.5, seed=1, stop_ids=())
         if drawn.ids and drawn.log_probs:
-            gap = fmean(_gaps(drawn.log_probs, examined.score(Scored(prompt, drawn.ids))))
+            gap = fmean(_gaps(drawn.log_probs, examined.score(SequenceToScore(prompt, drawn.ids))))
             if gap > max(_TEMPERED, examined.tolerance):
                 return bad(
                     "tempered",
@@ -246,15 +262,15 @@ def raw(examined: Examined) -> Finding:
                 )
             tried.append("temperature of draws")
         if subject.is_local:
-            return Finding("Log-probabilities are computed here from the logits, at T = 1 and without penalties.")
+            return DoctorFinding("Log-probabilities are computed here from the logits, at T = 1 and without penalties.")
         sigma = _draws(examined)
         if sigma is not None and sigma > 5.0:
             return bad("sampled_otherwise", f"{_N_DRAWS} draws are {sigma:.1f} standard deviations away.")
         if sigma is not None:
             tried.append(f"{_N_DRAWS} draws against the row that they come from")
     if not tried:
-        return Finding("The dialect offers no way to check this.", "skipped")
-    return Finding(f"Log-probabilities are raw. Tried: {', '.join(tried)}.")
+        return DoctorFinding("The dialect offers no way to check this.", "skipped")
+    return DoctorFinding(f"Log-probabilities are raw. Tried: {', '.join(tried)}.")
 
 
 def _draws(examined: Examined) -> float | None:
@@ -266,7 +282,7 @@ def _draws(examined: Examined) -> float | None:
     if abilities.most_top == 0:
         return None
     k = min(_N_TOP, abilities.most_top or _N_TOP)
-    (values,) = dialect.top_rows(Scored(prompt, ()), range(1), k)
+    (values,) = dialect.top_rows(SequenceToScore(prompt, ()), range(1), k)
     p = np.exp(np.asarray([*values.values()]))
     least = min(values.values())
     scores, weights = np.asarray([*values.values(), least]), np.asarray([*p, max(0.0, 1.0 - p.sum())])
@@ -284,13 +300,13 @@ def _draws(examined: Examined) -> float | None:
     return abs(float(np.mean(log_probs)) - mean) / spread if len(log_probs) > _N_DRAWS // 2 else None
 
 
-def noise(examined: Examined) -> Finding:
+def noise(examined: Examined) -> DoctorFinding:
     """(6) How far circumstances move a log-probability, and which do."""
     connection = examined.subject.connection
     if connection is None:
         examined.noise = _noise_in_process(examined)
     elif _one_by_one(examined):
-        return Finding("Not measured: tokens scored alone have log-probabilities of other positions.", "skipped")
+        return DoctorFinding("Not measured: tokens scored alone have log-probabilities of other positions.", "skipped")
     else:
         server_noise = measured_noise(examined.subject.dialect, connection, examined.probes.noise)
         examined.noise = DoctorNoise(
@@ -350,7 +366,7 @@ _CAUSES: Final = {
 }
 
 
-def _noise_found(noise: DoctorNoise, *, is_local: bool) -> Finding:
+def _noise_found(noise: DoctorNoise, *, is_local: bool) -> DoctorFinding:
     nats = {name: getattr(noise, f"{name}_nats") for name in _CAUSES}
     most: dict[str, float] = {name: value for name, value in nats.items() if value is not None}
     causes = "; ".join(f"{_CAUSES[name][0]} {_nats(value)}" for name, value in most.items())
@@ -360,21 +376,23 @@ def _noise_found(noise: DoctorNoise, *, is_local: bool) -> Finding:
         unstable = bad("unstable", sentence)
         return replace(unstable, advice=_CAUSES_HERE["repeat"]) if is_local else unstable
     if noise.floor_nats <= _QUIET:
-        return Finding(sentence)
+        return DoctorFinding(sentence)
     if is_local and noise.floor_nats > _WRONG:
         return bad("wrong_passes", sentence)
     advice = _CAUSES_HERE.get(worst, FAULTS["wrong_passes"][1]) if is_local else _CAUSES[worst][1]
     fault = "unstable" if noise.repeat_nats > _QUIET else None
-    return Finding(f"{sentence} Ignore influences below that.", "note", fault, advice)
+    return DoctorFinding(f"{sentence} Ignore influences below that.", "note", fault, advice)
 
 
-def prefix_cache(examined: Examined) -> Finding:
+def prefix_cache(examined: Examined) -> DoctorFinding:
     """(7) Whether what the server has read before spares it work."""
     subject, case = examined.subject, examined.probes.case
-    scored = Scored(case.prompts[0], case.response)
+    scored = SequenceToScore(case.prompts[0], case.response)
     if not subject.dialect.reads_prefix_cache:
         examined.uses_prefix_cache = False
-        return Finding("The server uses no prefix cache for log-probabilities, so each sequence is computed in full.")
+        return DoctorFinding(
+            "The server uses no prefix cache for log-probabilities, so each sequence is computed in full."
+        )
     if subject.is_local and isinstance(subject.dialect, InProcess):
         backend = subject.dialect.backend
         before = backend.n_tokens_run
@@ -382,34 +400,34 @@ def prefix_cache(examined: Examined) -> Finding:
         n_run = backend.n_tokens_run - before
         examined.uses_prefix_cache = backend.capabilities.shares == "prefixes"
         if not examined.uses_prefix_cache:
-            return Finding(
+            return DoctorFinding(
                 f"Sequences share nothing, so each is computed in full: {n_run:,} of {case.n_tokens:,} tokens are run."
             )
-        return Finding(f"Sequences share their prefixes: {n_run:,} of {case.n_tokens:,} tokens are run.")
+        return DoctorFinding(f"Sequences share their prefixes: {n_run:,} of {case.n_tokens:,} tokens are run.")
     if (dialect := probed(subject.dialect, "cache")) is not None:
-        dialect.probed_log_probs(scored, Setting(reads_cache=True))
-        n_cached = dialect.probed_log_probs(scored, Setting(reads_cache=True)).n_cached
+        dialect.probed_log_probs(scored, RequestSetting(reads_cache=True))
+        n_cached = dialect.probed_log_probs(scored, RequestSetting(reads_cache=True)).n_cached
         if n_cached is not None:
             examined.uses_prefix_cache = n_cached > 0
             seen = f"{n_cached:,} of {len(scored.prompt):,} tokens were kept"
             if n_cached:
-                return Finding(f"The prefix cache is used: {seen}.")
+                return DoctorFinding(f"The prefix cache is used: {seen}.")
             advice = "Turn it on: leave-one-out repeats a prompt once for each of its pieces."
-            return Finding(f"The prefix cache is not used: {seen}.", "note", advice=advice)
+            return DoctorFinding(f"The prefix cache is not used: {seen}.", "note", advice=advice)
     seconds = [_seconds(lambda: examined.score(scored)) for _ in range(3)]
     # The first time of three may be the first of all; the check before has asked for other texts.
     gain = seconds[0] / max(min(seconds[1:]), 1e-9)
     if gain < 1.5:
-        return Finding("No sign of a prefix cache: repeating a prompt takes as long.", "note")
+        return DoctorFinding("No sign of a prefix cache: repeating a prompt takes as long.", "note")
     examined.uses_prefix_cache = True
-    return Finding(f"The prefix cache is used: the same prompt again is {gain:.1f} times as fast.")
+    return DoctorFinding(f"The prefix cache is used: the same prompt again is {gain:.1f} times as fast.")
 
 
-def weights(examined: Examined) -> Finding:
+def weights(examined: Examined) -> DoctorFinding:
     """(8) How far the model is from local weights, and what that does to an influence."""
     other, probes, case = examined.against, examined.probes, examined.probes.case
     if other is None:
-        return Finding("No local weights were given; compare with --against hf:PATH.", "skipped")
+        return DoctorFinding("No local weights were given; compare with --against hf:PATH.", "skipped")
     for text in TEXTS:
         ours, theirs = (subject.tokenizer.encode_data(text, first=True).ids for subject in (examined.subject, other))
         if ours != theirs:
@@ -437,34 +455,34 @@ def weights(examined: Examined) -> Finding:
         return bad("other_weights", sentence)
     floor = examined.noise.floor_nats if examined.noise else 0.0
     if result.max_token_nats <= max(_QUIET, floor):
-        return Finding(f"{sentence} It is the same model, within noise.")
+        return DoctorFinding(f"{sentence} It is the same model, within noise.")
     advice = "Measure the model that people use: a quantised or lower-precision model is another model."
-    return Finding(sentence, "note", advice=advice)
+    return DoctorFinding(sentence, "note", advice=advice)
 
 
-def speed(examined: Examined) -> Finding:
+def speed(examined: Examined) -> DoctorFinding:
     """(9) Tokens a second, and how long 1,000 cases would take."""
     case = examined.probes.case
     seconds = _seconds(lambda: examined.subject.together(case.prompts, case.response))
     per_second = case.n_tokens / max(seconds, 1e-9)
     examined.speed = DoctorSpeed(tokens_per_second=per_second, seconds_per_1000_cases=_FORECAST_TOKENS / per_second)
-    return Finding(
+    return DoctorFinding(
         f"{per_second:,.0f} tokens a second; 1,000 cases of 8 pieces (10 sequences of 292 tokens each) would take "
         f"{about_seconds(examined.speed.seconds_per_1000_cases)}."
     )
 
 
-def steady(examined: Examined) -> Finding:
+def steady(examined: Examined) -> DoctorFinding:
     """(10) The model at the end is that of the beginning, and the server answered every request at once."""
     first, last = examined.first, examined.first_probe()
     within = max(max(_gaps(a, b)) for scores in (first, last) for a in scores for b in scores)
     between = min(max(_gaps(a, b)) for a in first for b in last)
     if between > max(_QUIET, 3.0 * within):
         return bad("changed", f"A log-probability has moved by {_nats(between)}.")
-    return Finding("The same request has the same answer at the end as at the start.")
+    return DoctorFinding("The same request has the same answer at the end as at the start.")
 
 
-CHECKS: Final[tuple[tuple[int, str, Callable[[Examined], Finding]], ...]] = (
+CHECKS: Final[tuple[tuple[int, str, Callable[[Examined], DoctorFinding]], ...]] = (
     (1, "Rows", rows),
     (6, "Noise floor", noise),
     (2, "Token ids", token_ids),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from leakmeter.checkup.probes import probes_of
-from leakmeter.checkup.subject import Subject
+from leakmeter.checkup.subject import CheckedModel
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.errors import LeakmeterError
 from leakmeter.models import DEFAULT_MODEL, KNOWN_MODELS, cached_model
@@ -133,7 +133,7 @@ def _largest_gap(model: str) -> float:
     prompts = case.prompts[:3]  # the full one and two with a piece removed: a tree with branches, in a second or two
     slow: Any = partial(_plain_sums, backend) if model == _TOY else partial(plain_log_probs, backend.model)
     sums = np.asarray([slow(prompt, case.response) for prompt in prompts])
-    gap = np.abs(Subject.from_backend(backend).together(prompts, case.response) - sums)
+    gap = np.abs(CheckedModel.from_backend(backend).together(prompts, case.response) - sums)
     return float(np.where(np.isnan(gap), np.inf, gap).max())
 
 

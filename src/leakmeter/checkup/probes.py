@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from leakmeter.backends.served import fingerprint
-from leakmeter.backends.served.dialect import Scored
+from leakmeter.backends.served.dialect import SequenceToScore
 from leakmeter.core.backend import Tokenizer
 
 _REPEATING: Final = ("One cup of tea, one cup of milk, one cup of tea, ", "one cup of milk, one cup of tea.")
@@ -39,7 +39,7 @@ _RESPONSE: Final = " The ferry leaves at 7:40 from pier 3."
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class AblationProbe:
     """A context in pieces, for leave-one-out."""
 
     prompts: tuple[tuple[int, ...], ...]
@@ -52,18 +52,18 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Probes:
-    scored: tuple[Scored, ...]
+class DoctorProbes:
+    scored: tuple[SequenceToScore, ...]
     """Prompts and responses; the first is that which is asked again at the end."""
-    repeating: Scored
+    repeating: SequenceToScore
     open: tuple[int, ...]
-    case: Case
-    noise: tuple[Scored, ...]
+    case: AblationProbe
+    noise: tuple[SequenceToScore, ...]
     """Sequences of more than 100 tokens that begin alike: a server takes other kernels where many are computed at once,
     and keeps the states of what they share."""
 
 
-def probes_of(tokenizer: Tokenizer) -> Probes:
+def probes_of(tokenizer: Tokenizer) -> DoctorProbes:
     def ids(text: str, *, first: bool = False) -> tuple[int, ...]:
         return (*(tokenizer.start_ids if first else ()), *tokenizer.encode_data(text, first=first).ids)
 
@@ -77,11 +77,11 @@ def probes_of(tokenizer: Tokenizer) -> Probes:
     for i in range(_N_NOISE):
         start = _N_SHARED + 10 * i
         end = start + _N_OWN + i
-        noise.append(Scored((*text[:_N_SHARED], *text[start:end]), text[end : end + _N_RESPONSE]))
-    return Probes(
+        noise.append(SequenceToScore((*text[:_N_SHARED], *text[start:end]), text[end : end + _N_RESPONSE]))
+    return DoctorProbes(
         tuple(fingerprint.probes(tokenizer)),
-        Scored(ids(_REPEATING[0], first=True), ids(_REPEATING[1])),
+        SequenceToScore(ids(_REPEATING[0], first=True), ids(_REPEATING[1])),
         ids(_OPEN, first=True),
-        Case(tuple((*(token for piece in some for token in piece), *query) for some in left), ids(_RESPONSE)),
+        AblationProbe(tuple((*(token for piece in some for token in piece), *query) for some in left), ids(_RESPONSE)),
         tuple(noise),
     )

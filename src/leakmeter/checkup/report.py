@@ -11,7 +11,7 @@ from leakmeter.report.blocks import (
     Advice,
     Block,
     Column,
-    Command,
+    CommandLine,
     Facts,
     Headline,
     Phrase,
@@ -146,7 +146,7 @@ def report(
         measure="doctor",
         blocks=tuple(_blocks(result)),
         lead="Checks whether measurements can rely on the numbers of this model, using built-in texts.",
-        command=Command.from_line(command),
+        command=CommandLine.from_line(command),
         scripted=False,
     )
 

@@ -10,17 +10,18 @@ import numpy as np
 
 from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.connection import Connection
-from leakmeter.backends.served.dialect import Abilities, Dialect, Drawn, Scored, Served, TopRow
+from leakmeter.backends.served.dialect import Abilities, Dialect, DrawnResponse, SequenceToScore, Served, TopRow
 from leakmeter.core.backend import Backend, Tokenizer
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, TargetLogProbs
-from leakmeter.core.request import FloatArray, Reduction, Request
+from leakmeter.core.request import Reduction, Request
+from leakmeter.core.tree import chunk_of
 from leakmeter.stats import logspace
+from leakmeter.stats.arrays import FloatArray
 
 
 @dataclass(frozen=True)
-class Subject:
+class CheckedModel:
     name: str
     dialect: Dialect
     tokenizer: Tokenizer
@@ -41,7 +42,7 @@ class Subject:
         return self.settings is not None
 
     @classmethod
-    def from_backend(cls, backend: Backend) -> Subject:
+    def from_backend(cls, backend: Backend) -> CheckedModel:
         together = partial(_scored, backend, TargetLogProbs())
         if isinstance(backend, ServedBackend):
             return cls(backend.name, backend.dialect, backend.tokenizer, backend.served, together, backend.connection)
@@ -65,33 +66,33 @@ class InProcess:
     def abilities(self) -> Abilities:
         return Abilities.everything()
 
-    def target_log_probs(self, scored: Scored) -> FloatArray:
+    def target_log_probs(self, scored: SequenceToScore) -> FloatArray:
         (log_probs,) = _scored(self.backend, TargetLogProbs(), [scored.prompt], scored.response)
         return np.asarray(log_probs)
 
-    def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
+    def top_rows(self, scored: SequenceToScore, rows: range, k: int) -> list[TopRow]:
         order = [(row, np.argsort(-row, kind="stable")[:k]) for row in self.whole_rows(scored, rows)]
         return [dict(zip(top.tolist(), row[top].tolist(), strict=True)) for row, top in order]
 
-    def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
+    def whole_rows(self, scored: SequenceToScore, rows: range) -> FloatArray:
         return _scored(self.backend, FullDistribution(), [scored.prompt], scored.response)[0, rows.start : rows.stop]
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
-    ) -> Drawn:
+    ) -> DrawnResponse:
         """Token by token, out of whole rows."""
         rng = np.random.default_rng(seed)
         ids: list[int] = []
         log_probs: list[float] = []
         while len(ids) < n_tokens and not (ids and ids[-1] in stop_ids):
-            (row,) = self.whole_rows(Scored((*prompt, *ids), ()), range(1))
+            (row,) = self.whole_rows(SequenceToScore((*prompt, *ids), ()), range(1))
             if temperature:
                 weights = np.exp(np.asarray(logspace.log_softmax(row, temperature), dtype=np.float64))
                 ids.append(int(rng.choice(len(row), p=weights / weights.sum())))
             else:
                 ids.append(int(row.argmax()))
             log_probs.append(float(row[ids[-1]]))
-        return Drawn(tuple(ids), tuple(log_probs))
+        return DrawnResponse(tuple(ids), tuple(log_probs))
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
         return None
@@ -101,4 +102,4 @@ def _scored(
     backend: Backend, reduction: Reduction, prompts: Sequence[Sequence[int]], response: tuple[int, ...]
 ) -> FloatArray:
     probes = tuple(Prompt((Piece("probe", "frame", tuple(prompt)),)) for prompt in prompts)
-    return backend.score(plan([Request(probes, response, reduction)]))[0].values
+    return backend.score(chunk_of([Request(probes, response, reduction)]))[0].values

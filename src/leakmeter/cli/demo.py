@@ -9,7 +9,7 @@ from typing import Final
 
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.options import Explain, Flag, RunOptions
+from leakmeter.commands.options import Explain, FlagOption, RunOptions
 from leakmeter.core.case import Case, Document
 from leakmeter.core.files import write_whole
 from leakmeter.core.loaded import LoadedCases, Plan
@@ -32,11 +32,11 @@ def demo(
     html: Path = Path("report.html"),
     model: str = DEFAULT_MODEL,
     tokenizer: str | None = None,
-    allow_remote: Flag = False,
+    allow_remote: FlagOption = False,
     out: Path = Path("runs"),
-    no_cache: Flag = False,
+    no_cache: FlagOption = False,
     explain: Explain = False,
-    dry_run: Flag = False,
+    dry_run: FlagOption = False,
     write_samples: Path | None = None,
 ) -> None:
     """Measure an invented clinic note: how much does each sentence influence an answer?

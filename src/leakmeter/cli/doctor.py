@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from leakmeter.cli.tokens import tokens
 from leakmeter.commands import output
-from leakmeter.commands.options import Flag
+from leakmeter.commands.options import FlagOption
 from leakmeter.commands.output import command_line
 from leakmeter.errors import UsageError
 
@@ -27,13 +27,13 @@ def doctor(
     model: str | None = None,
     against: str | None = None,
     tokenizer: str | None = None,
-    allow_remote: Flag = False,
+    allow_remote: FlagOption = False,
     concurrency: int | None = None,
     dtype: _Local = None,
     device: _Local = None,
     memory: _Local = None,
     report: Annotated[Path | None, Parameter(name=("--report", "--html"))] = None,
-    json: Flag = False,
+    json: FlagOption = False,
 ) -> None:
     """Check that leakmeter works here or, with --model, that a model's log-probabilities are usable.
 

@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.options import Flag
+from leakmeter.commands.options import FlagOption
 from leakmeter.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from leakmeter.core.quantity import Check
     from leakmeter.gating.baseline import Held
     from leakmeter.gating.bounds import Bound
-    from leakmeter.results.results import Measured
+    from leakmeter.results.results import MeasuredCases
 
 
 def gate(
     *run: str,
     runs: Annotated[list[Path] | None, Parameter(negative="")] = None,
-    latest: Flag = False,
+    latest: FlagOption = False,
     upper: Annotated[list[str] | None, Parameter(name="--max", negative="")] = None,
     lower: Annotated[list[str] | None, Parameter(name="--min", negative="")] = None,
-    confident: Flag = False,
-    allow_drawn: Flag = False,
+    confident: FlagOption = False,
+    allow_drawn: FlagOption = False,
     against: Path | None = None,
     write_baseline: Path | None = None,
     junit: Path | None = None,
-    json: Flag = False,
+    json: FlagOption = False,
 ) -> None:
     """Check finished runs against bounds and a baseline; exit with 1 if one is broken.
 
@@ -191,7 +191,7 @@ def _places(roots: Sequence[Path]) -> str:
     return " and ".join(f"'{root}'" for root in roots)
 
 
-def _held(runs: Sequence[Measured], path: Path) -> list[Held]:
+def _held(runs: Sequence[MeasuredCases], path: Path) -> list[Held]:
     from leakmeter.gating.baseline import hold_against, read_baseline
 
     baseline, key = read_baseline(path), _key()
@@ -200,7 +200,7 @@ def _held(runs: Sequence[Measured], path: Path) -> list[Held]:
     return [hold_against(run, number, baseline, key) for number, run in enumerate(runs, 1)]
 
 
-def _write_baseline(runs: Sequence[Measured], bounds: Sequence[Bound], path: Path) -> None:
+def _write_baseline(runs: Sequence[MeasuredCases], bounds: Sequence[Bound], path: Path) -> None:
     from leakmeter.core.files import write_whole
     from leakmeter.gating.baseline import baseline_of, left_out_lines
 

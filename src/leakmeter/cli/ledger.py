@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 from leakmeter.cli.query import SCHEMA_COLUMNS, LimitOptions, check_options, write_rows
 from leakmeter.commands import output
-from leakmeter.commands.options import Explain, Flag, LoadingOptions
+from leakmeter.commands.options import Explain, FlagOption, LoadingOptions
 from leakmeter.core.plain import counted, to_plain
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL
@@ -52,9 +52,9 @@ def add(
     ner: str | None = None,
     sensitive: Path | None = None,
     answered_by: Annotated[list[str] | None, Parameter(negative="")] = None,
-    conditions_hold: Flag = False,
-    plain_draws: Flag = False,
-    keep_texts: Flag = False,
+    conditions_hold: FlagOption = False,
+    plain_draws: FlagOption = False,
+    keep_texts: FlagOption = False,
     json: _Json = False,
     loading: LoadingOptions | None = None,
 ) -> None:
@@ -184,7 +184,7 @@ def show(
     subject: str | None = None,
     show_names: _Names = False,
     explain: Explain = False,
-    json: Flag = False,
+    json: FlagOption = False,
 ) -> None:
     """Show what was disclosed: of which document or person, to whom, how much, and on which day.
 
@@ -323,9 +323,9 @@ def query(
     /,
     *,
     ledger: _Ledger = _DEFAULT,
-    schema: Flag = False,
-    json: Flag = False,
-    csv: Flag = False,
+    schema: FlagOption = False,
+    json: FlagOption = False,
+    csv: FlagOption = False,
     limits: LimitOptions = DEFAULT_LIMITS,
 ) -> None:
     """Query a ledger in SQL.

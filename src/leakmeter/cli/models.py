@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cyclopts import App
 
 from leakmeter.commands import output
-from leakmeter.commands.options import Flag
+from leakmeter.commands.options import FlagOption
 from leakmeter.core.record import JsonObject
 from leakmeter.models import (
     DEFAULT_MODEL,
@@ -39,7 +39,7 @@ _OFF = "the score cache is turned off by LEAKMETER_SCORES=off; unset that to see
 
 
 @app.default
-def list_models(*, json: Flag = False) -> None:
+def list_models(*, json: FlagOption = False) -> None:
     """List the models known by name: cached or not, sizes, parameters, licence, source.
 
     Parameters
@@ -80,7 +80,7 @@ def list_models(*, json: Flag = False) -> None:
 
 
 @app.command
-def pull(name: str, /, *, accept_licence: Flag = False) -> None:
+def pull(name: str, /, *, accept_licence: FlagOption = False) -> None:
     """Fetch and convert a model, once; afterwards it needs no network.
 
     Parameters
@@ -115,7 +115,7 @@ def _record(model: KnownModel) -> JsonObject:
 
 
 @cache_app.default
-def show_cache(*, json: Flag = False) -> None:
+def show_cache(*, json: FlagOption = False) -> None:
     """Show where the score cache is, how much it holds and how much it may hold.
 
     Parameters
@@ -130,7 +130,7 @@ def show_cache(*, json: Flag = False) -> None:
 
 
 @cache_app.command(name="clear")
-def clear_cache(*, json: Flag = False) -> None:
+def clear_cache(*, json: FlagOption = False) -> None:
     """Empty the score cache: overwrite its contents and free their space.
 
     Parameters

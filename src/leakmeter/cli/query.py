@@ -15,12 +15,12 @@ from typing import Annotated, Any, Final
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.options import Flag
+from leakmeter.commands.options import FlagOption
 from leakmeter.core.plain import csv_writer, excerpt, visible
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.results.limits import DEFAULT_LIMITS, Limits
+from leakmeter.results.limits import DEFAULT_LIMITS, QueryLimits
 
-LimitOptions = Annotated[Limits, Parameter(name="*")]
+LimitOptions = Annotated[QueryLimits, Parameter(name="*")]
 SCHEMA_COLUMNS: Final = ("view", "column", "type", "about")
 _SHOWN_ROWS: Final = 100
 _WIDEST: Final = 80
@@ -37,9 +37,9 @@ def query(
     /,
     *,
     runs: Path = Path("runs"),
-    schema: Flag = False,
-    json: Flag = False,
-    csv: Flag = False,
+    schema: FlagOption = False,
+    json: FlagOption = False,
+    csv: FlagOption = False,
     limits: LimitOptions = DEFAULT_LIMITS,
 ) -> None:
     """Query finished runs in SQL.
@@ -109,7 +109,7 @@ def _show_schema(rows: Iterable[Sequence[Any]]) -> None:
         output.console().print(table)
 
 
-def _answer(sql: str, root: Path, limits: Limits) -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
+def _answer(sql: str, root: Path, limits: QueryLimits) -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
     from leakmeter.results.query import ask
     from leakmeter.storage.catalogue import complete_runs
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.options import Flag
+from leakmeter.commands.options import FlagOption
 from leakmeter.core.record import JsonObject
 from leakmeter.data.mapping import listed
 from leakmeter.errors import DataError, LeakmeterError
 from leakmeter.studies.quality import COLUMNS, Quality, Regurgitation
 
 if TYPE_CHECKING:
-    from leakmeter.data.rows import Row
+    from leakmeter.data.rows import DataRow
 
 _COLUMNS = ("generations", "contexts")
 _REFERENCES = "references"
@@ -29,7 +29,7 @@ def regurgitation(
     thresholds: Annotated[Regurgitation | None, Parameter(name="*")] = None,
     quality: Annotated[Quality | None, Parameter(name="*")] = None,
     seed: int = 0,
-    json: Flag = False,
+    json: FlagOption = False,
 ) -> None:
     """Count the responses that repeat their contexts, by shared words and by ROUGE-L, and score their quality.
 
@@ -74,7 +74,7 @@ def regurgitation(
         _print(len(rows), table_rows)
 
 
-def _text(row: Row, column: str, where: str) -> str:
+def _text(row: DataRow, column: str, where: str) -> str:
     if column not in row.fields:
         place = where if row.number == 1 else row.where
         raise DataError(f"{place} has no column '{column}'; it has {listed(row.fields)}")

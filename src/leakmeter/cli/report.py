@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from leakmeter.commands import output
-from leakmeter.commands.options import Flag
+from leakmeter.commands.options import FlagOption
 from leakmeter.errors import UsageError
 
 
@@ -18,7 +18,7 @@ def report(
     markdown: Path | None = None,
     figures: Path | None = None,
     latex: Path | None = None,
-    public: Flag = False,
+    public: FlagOption = False,
 ) -> None:
     """Write the HTML report of finished runs or of a study, and figures for a paper.
 

@@ -14,7 +14,7 @@ from cyclopts import App, Parameter
 
 from leakmeter.cli.query import query
 from leakmeter.commands import output
-from leakmeter.commands.options import Flag
+from leakmeter.commands.options import FlagOption
 from leakmeter.core import record
 from leakmeter.core.plain import visible
 from leakmeter.core.urls import place_of
@@ -22,7 +22,7 @@ from leakmeter.runs import all_printed, printed
 
 if TYPE_CHECKING:
     from leakmeter.core.record import JsonObject
-    from leakmeter.storage.catalogue import Entry, Summary
+    from leakmeter.storage.catalogue import Entry, RunSummary
 
 app = App(
     name="runs",
@@ -62,7 +62,7 @@ def schema_of(instrument: str) -> str:
 
 
 @app.command(name="list")
-def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
+def list_runs(*, runs: Path = Path("runs"), json: FlagOption = False) -> None:
     """List runs, complete or not, and the directories of studies beside them.
 
     Parameters
@@ -109,7 +109,7 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
 
 
 @app.command
-def show(run: str, /, *, runs: _Runs = Path("runs"), json: Flag = False) -> None:
+def show(run: str, /, *, runs: _Runs = Path("runs"), json: FlagOption = False) -> None:
     """Show what a run measured, its settings, model, versions and cost.
 
     Parameters
@@ -137,7 +137,7 @@ def compare(
     *,
     runs: Path = Path("runs"),
     quantity: Annotated[list[str] | None, Parameter(negative="")] = None,
-    json: Flag = False,
+    json: FlagOption = False,
 ) -> None:
     """Compare two runs of one measure case by case: differences, intervals and tests.
 
@@ -243,7 +243,7 @@ def rename(run: str, name: str, /, *, runs: _Runs = Path("runs")) -> None:
 
 
 @app.command
-def export(run: str, /, *, out: Path, redact: Flag = False, runs: _Runs = Path("runs")) -> None:
+def export(run: str, /, *, out: Path, redact: FlagOption = False, runs: _Runs = Path("runs")) -> None:
     """Write a run as measurements.parquet, cases.jsonl and spec.json, or its measurements alone as CSV.
 
     Two runs of the same spec give the same bytes, however often either was interrupted.
@@ -285,7 +285,7 @@ def _cases(entry: Entry) -> str:
     return f"{entry.n_cases_finished:,} of {'?' if entry.n_cases is None else f'{entry.n_cases:,}'}"
 
 
-def _record(path: Path, summary: Summary) -> JsonObject:
+def _record(path: Path, summary: RunSummary) -> JsonObject:
     entry = summary.entry
     return {
         "run": entry.name,
@@ -309,7 +309,7 @@ def _record(path: Path, summary: Summary) -> JsonObject:
     }
 
 
-def _warnings(summary: Summary) -> Iterator[str]:
+def _warnings(summary: RunSummary) -> Iterator[str]:
     if summary.entry.state == "unfinished":
         yield "not complete: the same command continues it"
     if n_retries := summary.cost.out_of_memory_retries:
@@ -318,7 +318,7 @@ def _warnings(summary: Summary) -> Iterator[str]:
         yield output.left_out(summary.problems)
 
 
-def _lines(path: Path, summary: Summary) -> Iterator[str]:
+def _lines(path: Path, summary: RunSummary) -> Iterator[str]:
     entry, cost = summary.entry, summary.cost
     yield entry.name
     yield f"  directory     {place_of(path)}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.options import Flag
+from leakmeter.commands.options import FlagOption
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.models import DEFAULT_MODEL, resolve
 
@@ -55,9 +55,9 @@ def serve(
     runs: Path = Path("runs"),
     ledger: Path = Path("ledger"),
     port: int = 0,
-    open: Flag = False,
+    open: FlagOption = False,
     host: str = "127.0.0.1",
-    allow_remote: Flag = False,
+    allow_remote: FlagOption = False,
     tokenizer: str | None = None,
     dtype: _Local = None,
     device: _Local = None,
@@ -146,11 +146,11 @@ def _bounded(options: BoundedOptions, dtype: str | None) -> tuple[Sequence[BaseR
     if options.epsilon_total is None:
         raise UsageError("--epsilon needs --epsilon-total, the budget of a document in nats")
     from leakmeter.instruments.decoding.measure import Decode, check_precision
-    from leakmeter.serve.bounded import Bounded, api_key, routes
+    from leakmeter.serve.bounded import BoundedCompletions, api_key, routes
 
     check_precision(Decode(epsilon=options.epsilon), dtype)
     key, is_new = api_key()
-    kept = Bounded.kept_in(
+    kept = BoundedCompletions.kept_in(
         options.receipts,
         options.epsilon,
         options.epsilon_total,

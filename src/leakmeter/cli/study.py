@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 from leakmeter.cli.regurgitation import regurgitation
 from leakmeter.commands import output
-from leakmeter.commands.options import Explain, Flag, RunOptions, Workers
+from leakmeter.commands.options import Explain, FlagOption, RunOptions, WorkersOption
 from leakmeter.commands.output import command_line
 from leakmeter.commands.study import (
     datasets_of,
@@ -55,10 +55,10 @@ def run(
     dtype: _Local = None,
     device: _Local = None,
     out: Path = Path("runs"),
-    no_cache: Flag = False,
-    dry_run: Flag = False,
+    no_cache: FlagOption = False,
+    dry_run: FlagOption = False,
     explain: Explain = False,
-    workers: Workers = None,
+    workers: WorkersOption = None,
 ) -> None:
     """Run a factor study: every cell a run that can be continued, then a table and a figure with intervals.
 
@@ -110,7 +110,7 @@ def run(
 
 
 @app.command(name="list")
-def list_studies(*, json: Flag = False) -> None:
+def list_studies(*, json: FlagOption = False) -> None:
     """List the studies that ship with leakmeter, and what each asks for.
 
     Parameters

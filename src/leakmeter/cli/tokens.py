@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.cases import read_cases
-from leakmeter.commands.options import Flag, Source, Text
+from leakmeter.commands.options import CaseSource, FlagOption, TextOption
 from leakmeter.core.plain import excerpt, visible
 from leakmeter.core.prompt import FRAME
 from leakmeter.models import DEFAULT_MODEL
@@ -35,13 +35,13 @@ _MARKS: Final = str.maketrans({"\n": "↵", "\t": "⇥"})
 
 def tokens(
     *,
-    source: Source | None = None,
-    response: Text | None = None,
+    source: CaseSource | None = None,
+    response: TextOption | None = None,
     without: list[str] | None = None,
     prompts: Annotated[PromptSettings | None, Parameter(name="*", negative="")] = None,
     model: str = DEFAULT_MODEL,
     tokenizer: str | None = None,
-    json: Flag = False,
+    json: FlagOption = False,
 ) -> None:
     """Show the prompts that cases are measured with: text, token ids, and the piece of each token.
 
@@ -64,7 +64,7 @@ def tokens(
     from leakmeter.commands.tokens import tokenised
     from leakmeter.engine.loading import load_tokenizer
 
-    loaded = read_cases(source or Source(), response)
+    loaded = read_cases(source or CaseSource(), response)
     for note in loaded.notes:
         output.tell(note)
     settings = (prompts or PromptSettings()).resolved()

@@ -38,7 +38,7 @@ from leakmeter.storage.spec import checked_name
 
 if TYPE_CHECKING:
     from leakmeter.core.loaded import Plan
-    from leakmeter.results.result import Part
+    from leakmeter.results.result import PartContent
     from leakmeter.results.results import Results
 
 P = ParamSpec("P")
@@ -47,7 +47,7 @@ Made = TypeVar("Made")
 T = TypeVar("T")
 One = TypeVar("One", covariant=True)
 Many = TypeVar("Many", covariant=True)
-Row = Mapping[str, object]
+DataRecord = Mapping[str, object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class RowNames:
     map: str | Mapping[str, str] | None = None
     """Map fields of the data that have other names: {'text': 'ticket.body'}, or 'text=ticket.body,label=team'."""
 
-    def rows(self, data: Any, text_field: str, *, known: Collection[str] | None = None) -> list[Row]:
+    def rows(self, data: Any, text_field: str, *, known: Collection[str] | None = None) -> list[DataRecord]:
         """Records of any data (see `data.rows.read_rows`) with names in lower case; a bare text stands for
         `text_field`."""
         from leakmeter.data.mapping import mapping_of
@@ -154,7 +154,7 @@ class FunctionOptions:
         return kind(**{name: getattr(self, name) for name in _fields(kind) if name not in own})
 
 
-class Method(Protocol[P, One]):
+class MeterMethod(Protocol[P, One]):
     def __call__(self, data: Any = None, *args: P.args, **kwargs: P.kwargs) -> One: ...
 
 
@@ -165,7 +165,7 @@ class Function(Protocol[P, Loading, One]):
         self, model: Any = DEFAULT_MODEL, data: Any = None, *args: Loading.args, **kwargs: Loading.kwargs
     ) -> One: ...
     def on(self, model: KeptModel, data: Any = None, *args: P.args, **kwargs: P.kwargs) -> One: ...
-    def __get__(self, meter: Any, kind: Any = None) -> Method[P, One]: ...
+    def __get__(self, meter: Any, kind: Any = None) -> MeterMethod[P, One]: ...
 
 
 class CaseMethod(Protocol[P, One, Many]):
@@ -304,7 +304,7 @@ def measured(
     plan: Plan,
     how: CallOptions,
     *,
-    results: Callable[[Iterable[Part]], Iterator[Any]] | None = None,
+    results: Callable[[Iterable[PartContent]], Iterator[Any]] | None = None,
 ) -> Results[Any]:
     """A plan measured in memory, or into a run directory; `results` as for `commands.cases.run_cases`."""
     from leakmeter.commands.progress import progress

@@ -21,19 +21,19 @@ from leakmeter.core.urls import place_of
 from leakmeter.errors import LeakmeterError, UsageError
 
 if TYPE_CHECKING:
-    from leakmeter.commands.options import Source
+    from leakmeter.commands.options import CaseSource
     from leakmeter.core.backend import Backend
     from leakmeter.core.loaded import Plan
-    from leakmeter.data.formats import Format
+    from leakmeter.data.formats import DataFormat
     from leakmeter.engine.slices import Slice
-    from leakmeter.results.result import AnyResult, Part
+    from leakmeter.results.result import AnyResult, PartContent
 
 
 def run_cases(
     plan: Plan,
     run: RunOptions,
     *,
-    results: Callable[[Iterable[Part]], Iterator[AnyResult]] | None = None,
+    results: Callable[[Iterable[PartContent]], Iterator[AnyResult]] | None = None,
     accept: Callable[[Backend], None] = lambda backend: None,
     inputs: Sequence[object] = (),
     public: bool = False,
@@ -99,7 +99,7 @@ def run_cases(
             kept_name = directory.read_spec().get("name") if directory.is_complete else run.name
             make = results or partial(kind.from_run, params=asdict(opened.measure))
 
-            def parts() -> Iterator[Part]:
+            def parts() -> Iterator[PartContent]:
                 """Those that are done when the run is interrupted have results all the same."""
                 nonlocal is_interrupted
                 try:
@@ -179,14 +179,14 @@ def _unexplained(public: bool) -> Iterator[None]:
         raise UsageError("a case cannot be used; run the command without --public to see why") from None
 
 
-def log_formats() -> Iterator[Format]:
+def log_formats() -> Iterator[DataFormat]:
     """Presets for logs, loaded where one is looked for."""
     from leakmeter.traces.reader import PRESETS
 
     yield from PRESETS
 
 
-def read_cases(source: Source, response: str | None = None, *, needs_response: bool = False) -> LoadedCases[Case]:
+def read_cases(source: CaseSource, response: str | None = None, *, needs_response: bool = False) -> LoadedCases[Case]:
     """The cases that options name; `needs_response` as of `data.cases.cases_of`."""
     from leakmeter.data.cases import cases_of, logged_case
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from leakmeter.engine.prediction import Predictor
 
 
-Workers = Annotated[WorkerOptions | None, Parameter(name="*", negative="")]
+WorkersOption = Annotated[WorkerOptions | None, Parameter(name="*", negative="")]
 """`WorkerOptions` of a command that says otherwise which model measures."""
 
 
@@ -47,7 +47,7 @@ class _NamedModel:
     vllm:http://127.0.0.1:8000#NAME (also llamacpp:, sglang:, openai:)."""
 
 
-Flag = Annotated[bool, Parameter(negative="")]
+FlagOption = Annotated[bool, Parameter(negative="")]
 """An option that is given or not: there is no `--no-…` of it."""
 
 Explain = Annotated[
@@ -55,7 +55,7 @@ Explain = Annotated[
 ]
 """The same option of commands that have no `RunOptions`."""
 
-Text = Annotated[str, Parameter(allow_leading_hyphen=True)]
+TextOption = Annotated[str, Parameter(allow_leading_hyphen=True)]
 """What was said, which may be a list: '- first …'."""
 
 DataPath = Annotated[Path, Parameter(allow_leading_hyphen=True)]
@@ -78,12 +78,12 @@ class RowOptions:
 
 @Parameter(name="*", negative="")
 @dataclass(frozen=True, slots=True)
-class Source:
+class CaseSource:
     """Where a command's cases come from."""
 
     context_file: list[Path] | None = None
     """Text file of context; repeat for further documents."""
-    query: Text | None = None
+    query: TextOption | None = None
     """What the model is asked."""
     data: DataPath | None = None
     """Cases as JSON lines, JSON, CSV or Parquet, optionally compressed (.gz, .zst), or '-' for standard input:
@@ -93,7 +93,7 @@ class Source:
     format: str | None = None
     """Preset for --data: openai, ragas, langchain, llamaindex, haystack, squad, rag, langfuse, langsmith, otel,
     openinference, mlflow or leakmeter; detected by default."""
-    context_from: Text | None = None
+    context_from: TextOption | None = None
     """Regular expression for the last user message; its group 'context', or else its first group, is the context, as in
     'Context:(.*)Question:'. Or system: the system prompt is the context, and all other messages stay in place."""
     messages: Path | None = None

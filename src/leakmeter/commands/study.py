@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leakmeter.studies.cells import FinishedCell, Forecast
     from leakmeter.studies.grid import Study
     from leakmeter.studies.study_report import StudyTables
-    from leakmeter.studies.tables import Row
+    from leakmeter.studies.tables import StudyRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,7 @@ def predictors(options: RunOptions) -> Callable[[str], Predictor]:
 
 def _tables(
     study: Study, cells: Sequence[FinishedCell], directory: Path, command: str
-) -> tuple[StudyTables, Mapping[str, Sequence[Row]], list[str]]:
+) -> tuple[StudyTables, Mapping[str, Sequence[StudyRow]], list[str]]:
     """The tables of some cells, their rows by the names of files, and where the numbers come from."""
     from leakmeter.studies.study_report import StudyTables, extremes
     from leakmeter.studies.table import SEEDS_ABOUT, SEEDS_COLUMNS, SEEDS_TITLE, over_seeds, provenance
@@ -280,7 +280,7 @@ def _tables(
     origin = provenance(study, cells)
     main = readable(study.title, [study.reproduces, *origin], study_tables.summary, kind.columns)
     shown = [main]
-    csvs: dict[str, Sequence[Row]] = {"table.csv": study_tables.rows}
+    csvs: dict[str, Sequence[StudyRow]] = {"table.csv": study_tables.rows}
     if pairs := study_tables.comparisons:
         csvs["comparisons.csv"] = pairs
         shown.append(readable(study_tables.compared_title, study_tables.compared_by, pairs, kind.columns))

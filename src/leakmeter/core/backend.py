@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.core.needs import ItemNeeds
-from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.record import JsonObject
-from leakmeter.core.request import DrawRequest, GradientRequest, Gradients, Place, Request, Responses, Scores
+from leakmeter.core.request import DrawRequest, GradientRequest, Gradients, Request, Responses, Scores, VectorPlace
 from leakmeter.core.self_check import Passes, Recomputed
+from leakmeter.core.tree import Chunk, chunk_of
 from leakmeter.errors import CapabilityError, UsageError
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class Backend(ABC):
         if self.refusal is not None:
             self.refusal(chunk)
 
-    def check_place(self, place: Place) -> None:  # noqa: B027 - where nothing is differentiated, there are no places
+    def check_place(self, place: VectorPlace) -> None:  # noqa: B027 - where nothing is differentiated, there are no places
         """Refuse a place that the model does not have, with a `CapabilityError`."""
 
     def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
@@ -286,7 +286,7 @@ def check_needs(backend: Backend, needed: ItemNeeds) -> None:
         backend.check_place(needed.gradients.place)
     asked = needed.asked(draws=can.draws_responses, hides=can.hides_pieces)
     if backend.refusal is not None and asked:
-        backend.check(plan(asked))
+        backend.check(chunk_of(asked))
     if needed.masks and not can.masks:
         raise no_masks(backend.name)
 

@@ -20,19 +20,19 @@ import numpy.typing as npt
 from leakmeter.core.backend import Backend, Capabilities
 from leakmeter.core.cost import Sent
 from leakmeter.core.drive import drive
-from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.request import (
     DrawRequest,
-    FloatArray,
     GradientRequest,
     Gradients,
-    Place,
     Request,
     Responses,
     Scores,
     Trial,
+    VectorPlace,
 )
+from leakmeter.core.tree import Branch, Chunk
 from leakmeter.overriding import override
+from leakmeter.stats.arrays import FloatArray
 
 _BYTES: Final = 256  # tokens that every tokenizer has
 _ANY_VOCAB: Final = 2**18  # a reduction may name any token
@@ -70,7 +70,7 @@ class CountingBackend(Backend):
         """Of the answers."""
         self.first: Request | None = None
         """What was asked for first."""
-        self._kept: dict[bytes, Run] = {}
+        self._kept: dict[bytes, Branch] = {}
         self._answers: dict[tuple[object, ...], FloatArray] = {}
         self._begin()
 
@@ -90,7 +90,7 @@ class CountingBackend(Backend):
         return self.backend.refusal
 
     @override
-    def check_place(self, place: Place) -> None:
+    def check_place(self, place: VectorPlace) -> None:
         self.backend.check_place(place)
 
     @override
@@ -126,9 +126,9 @@ class CountingBackend(Backend):
         shapes = [(r.directions.n_exact + r.directions.n_probes, len(r.sigmas), 2) for r in requests]
         return [Gradients(self._random.exponential(size=shape), entropy=0.0, log_mass=0.0) for shape in shapes]
 
-    def ran(self, run: Run, start: int) -> None:
+    def ran(self, branch: Branch, start: int) -> None:
         """A sequence is run from its token `start` on."""
-        self.n_tokens_run += len(run.ids) - start
+        self.n_tokens_run += len(branch.ids) - start
 
     def _begin(self) -> None:
         self._random = np.random.default_rng(self.seed)
@@ -141,22 +141,24 @@ class CountingBackend(Backend):
             self.n_tokens_run += chunk.n_full_pass_tokens
             return
         continued = {int(s) for r, slots in chunk.answers() if r.reduction.continues for s in slots[:, -1]}
-        for run in chunk.runs:
-            self.ran(run, self._start(run))
-        self._kept = {_key(run): run for run in chunk.runs if not continued.isdisjoint(run.row_slots.tolist())}
+        for branch in chunk.branches:
+            self.ran(branch, self._start(branch))
+        self._kept = {
+            _key(branch): branch for branch in chunk.branches if not continued.isdisjoint(branch.row_slots.tolist())
+        }
 
-    def _start(self, run: Run) -> int:
+    def _start(self, branch: Branch) -> int:
         """Leading tokens that need not be run: the parent's, or those of a sequence that the last round kept."""
         if self.capabilities.shares != "prefixes":
             return 0
-        if run.hidden:
-            return run.fork
+        if branch.hidden:
+            return branch.fork
         # At least the first wanted row has to be run again.
-        most = int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
+        most = int(branch.row_tokens.min()) if len(branch.row_tokens) else len(branch.ids) - 1
         # A response that was drawn further begins with all of what was kept: no need to compare with each.
-        if _key(run, most) in self._kept:
+        if _key(branch, most) in self._kept:
             return most
-        return max([run.fork, *(_n_shared(run, kept, most) for kept in self._kept.values())])
+        return max([branch.fork, *(_n_shared(branch, kept, most) for kept in self._kept.values())])
 
     def _answer(self, request: Request, token: int) -> Scores:
         """What the reduction keeps of random rows; of one that draws, the token drawn, whatever the entry means."""
@@ -224,13 +226,13 @@ def _draws(request: Request) -> bool:
     return request.reduction.continues and request.reduction.rows(n_response).start == n_response
 
 
-def _key(run: Run, n: int | None = None) -> bytes:
-    return b"".join([bytes([run.apart]), run.ids[:n].tobytes(), run.positions[:n].tobytes()])
+def _key(branch: Branch, n: int | None = None) -> bytes:
+    return b"".join([bytes([branch.apart]), branch.ids[:n].tobytes(), branch.positions[:n].tobytes()])
 
 
-def _n_shared(run: Run, other: Run, most: int) -> int:
-    if run.apart != other.apart:
+def _n_shared(branch: Branch, other: Branch, most: int) -> int:
+    if branch.apart != other.apart:
         return 0
     n = min(len(other.ids), most)
-    same = (other.ids[:n] == run.ids[:n]) & (other.positions[:n] == run.positions[:n])
+    same = (other.ids[:n] == branch.ids[:n]) & (other.positions[:n] == branch.positions[:n])
     return n if same.all() else int(np.argmin(same))

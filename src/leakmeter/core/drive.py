@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from leakmeter.core.backend import Backend
-from leakmeter.core.plan import Chunk, n_full_pass_tokens, plan, plan_contexts
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.request import (
     Asked,
@@ -27,10 +26,11 @@ from leakmeter.core.request import (
     Trial,
     goes_by_pairs,
 )
+from leakmeter.core.tree import Chunk, chunk_of, chunk_of_contexts, n_full_pass_tokens
 from leakmeter.errors import CapabilityError
 
 T = TypeVar("T")
-Part = list[tuple[int, Request]]
+NumberedRequests = list[tuple[int, Request]]
 """Requests that are scored together, each with the number of the one that it is or is a part of."""
 
 
@@ -134,7 +134,7 @@ def _scored(
 ) -> list[Scores]:
     answers: list[tuple[int, Scores]] = []
     for part in in_parts(requests, backend.capabilities.most_rows) if requests else []:
-        chunk = plan([request for _, request in part], number)
+        chunk = chunk_of([request for _, request in part], number)
         if on_plan is not None:
             on_plan(chunk)
         answers += zip((index for index, _ in part), backend.score(chunk), strict=True)
@@ -167,7 +167,7 @@ def _outline(request: Request) -> tuple[object, ...]:
 def _differentiate(backend: Backend, requests: Sequence[GradientRequest], cost: Cost) -> list[Gradients]:
     if not requests:
         return []
-    contexts = plan_contexts(requests)
+    contexts = chunk_of_contexts(requests)
     n_tokens = sum(request.n_tokens for request in requests) + contexts.n_full_pass_tokens
     cost.n_prompts += len(requests) + len(contexts.requests)
     cost.n_full_pass_tokens += n_tokens
@@ -175,7 +175,7 @@ def _differentiate(backend: Backend, requests: Sequence[GradientRequest], cost: 
     return backend.differentiate(requests, contexts)
 
 
-def in_parts(requests: Sequence[Request], most_rows: int | None) -> list[Part]:
+def in_parts(requests: Sequence[Request], most_rows: int | None) -> list[NumberedRequests]:
     """Cut requests into parts of so many wanted rows at most.
 
     A request with more prompts than that is cut along them, where what is kept of a prompt needs no other than the
@@ -188,7 +188,7 @@ def in_parts(requests: Sequence[Request], most_rows: int | None) -> list[Part]:
     sizes = list(map(_n_rows, requests))
     if sum(sizes) <= most_rows:
         return whole
-    parts: list[Part] = [[]]
+    parts: list[NumberedRequests] = [[]]
     used = 0
     for number, (request, size) in enumerate(zip(requests, sizes, strict=True)):
         for piece in [request] if size <= most_rows else _pieces(request, most_rows):

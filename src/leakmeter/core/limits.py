@@ -14,7 +14,7 @@ MOST_NULLS: Final = 100_000
 MOST_BEAMS: Final = 1_000
 _UNITS: Final = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 
-Bounded = tuple[bool, str, int, str]
+CountLimit = tuple[bool, str, int, str]
 """Whether a count can be taken, its name, the count, and what was expected."""
 
 
@@ -25,7 +25,7 @@ def refuse_bad(*checks: tuple[bool, str, float | None, str]) -> None:
             raise UsageError(f"{name} is {number}; it has to be {expected}")
 
 
-def bounded(name: str, number: int, least: int, most: int) -> Bounded:
+def bounded(name: str, number: int, least: int, most: int) -> CountLimit:
     return least <= number <= most, name, number, f"{least:,} or more" if number < least else f"{most:,} at most"
 
 

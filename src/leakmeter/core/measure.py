@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.record import JsonObject
-from leakmeter.core.request import FloatArray, Trial
+from leakmeter.core.request import Trial
+from leakmeter.stats.arrays import FloatArray
 
 Texts = Mapping[str, Any]
 """What a run keeps of a case beside numbers, as JSON; see `engine.measure.texts_of`."""

@@ -18,8 +18,9 @@ import numpy as np
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.prompt import CONTEXT, Prompt
-from leakmeter.core.reductions import MixtureLogProbs, Stretch, TargetLogProbs
-from leakmeter.core.request import FloatArray, Request, Scores
+from leakmeter.core.reductions import MixtureLogProbs, PartialRows, TargetLogProbs
+from leakmeter.core.request import Request, Scores
+from leakmeter.stats.arrays import FloatArray
 
 _SINGLE_TOKENS: Final = 4
 """Tokens of the response that are run one at a time. A product of one row or two is another routine than one of many,
@@ -69,7 +70,7 @@ def going_on(prompt: Prompt) -> Request:
     """The prompt's last token as a response that the next round extends, so that its states are kept."""
     *before, last = (piece for piece in prompt.pieces if piece.ids)
     shorter = Prompt((*before, replace(last, ids=last.ids[:-1])))
-    return Request((shorter,), last.ids[-1:], Stretch(TargetLogProbs(), 0, 1))
+    return Request((shorter,), last.ids[-1:], PartialRows(TargetLogProbs(), 0, 1))
 
 
 def _forked(
@@ -102,7 +103,7 @@ def token_by_token(
     single = min(_SINGLE_TOKENS, n)
     parts = []
     for first, last in [*((i, i + 1) for i in range(single)), *([(single, n)] if single < n else [])]:
-        (scores,) = yield [Request(prompts, response[:last], Stretch(reduction, first, last))]
+        (scores,) = yield [Request(prompts, response[:last], PartialRows(reduction, first, last))]
         parts.append(scores.values)
     return np.concatenate(parts, axis=-1)
 

@@ -14,11 +14,9 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from leakmeter.errors import UnknownNameError
-
-IntArray = npt.NDArray[np.int64]
+from leakmeter.stats.arrays import IntArray
 
 FRAME: Final = "frame"
 CONTEXT: Final = "context"

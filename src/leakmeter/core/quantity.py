@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from leakmeter.core.measure import NATS
 
-Case = Any
+CaseResult = Any
 """A result of the instrument's own kind (see `results.result.Result`)."""
 Worse = Literal["more", "less"]
 T = TypeVar("T")
@@ -24,7 +24,7 @@ COUNTED: Final = {"disclosures": "disclosure", "values": "value"}
 class LowerBound:
     """When the number of a case is only the least that it can be."""
 
-    holds: Callable[[Case], bool]
+    holds: Callable[[CaseResult], bool]
     """A result to whether its number is."""
     why: str
     """A clause: why it is not known."""
@@ -42,11 +42,11 @@ class Quantity:
     unit: str
     about: str
     """One sentence of what it means."""
-    compute: Callable[[Case], float | None]
+    compute: Callable[[CaseResult], float | None]
     """A result to the number: None where it has none, ∞ where it is infinite."""
     worse: Worse = "more"
     """Which way is worse for those whose data it is about, or for the answers."""
-    floor: Callable[[Case], float | None] | None = None
+    floor: Callable[[CaseResult], float | None] | None = None
     """A result to the amount by which other ways to compute the same move the number; None where it is unknown."""
     lower_bound: LowerBound | None = None
     """When the number is a lower bound only: never compared as a value, and no reason for an upper bound to hold."""
@@ -62,7 +62,7 @@ class RunQuantity:
     """As a `Quantity`'s."""
     unit: str
     about: str
-    compute: Callable[[Sequence[Case]], float | None]
+    compute: Callable[[Sequence[CaseResult]], float | None]
     """Results, one or more, to the number: None where they have none, ∞ where it is infinite."""
     worse: Worse = "more"
 
@@ -76,13 +76,13 @@ class SoFar:
 
     words: str
     """With {} where the number goes."""
-    compute: Callable[[Case], float | None]
+    compute: Callable[[CaseResult], float | None]
     """A result to its number; None where it has none."""
     combine: Callable[[Iterable[float]], float] = max
     """The number of two or more cases: the largest, or `sum`."""
 
 
-def add_case(findings: dict[str, float], case: Case) -> None:
+def add_case(findings: dict[str, float], case: CaseResult) -> None:
     for finding in case.so_far:
         words, number = finding.words, finding.compute(case)
         if number is not None:
@@ -90,8 +90,12 @@ def add_case(findings: dict[str, float], case: Case) -> None:
 
 
 def watched(
-    parts: Iterable[T], make: Callable[[Iterable[T]], Iterator[Case]], findings: dict[str, float], *, is_of_run: bool
-) -> Iterator[Case]:
+    parts: Iterable[T],
+    make: Callable[[Iterable[T]], Iterator[CaseResult]],
+    findings: dict[str, float],
+    *,
+    is_of_run: bool,
+) -> Iterator[CaseResult]:
     """The results that `make` makes of a run's parts, each added to the findings. Where a result has numbers of the
     whole run (`is_of_run`), a part alone is added as soon as it is done."""
 
@@ -108,13 +112,13 @@ def watched(
 
 
 Quantities = tuple[AnyQuantity, ...]
-NumberOf = Callable[[Case], float | None]
+NumberOf = Callable[[CaseResult], float | None]
 
 
 def at(*path: str) -> NumberOf:
     """The number at a path of attributes; None where one of them is None."""
 
-    def number(case: Case) -> float | None:
+    def number(case: CaseResult) -> float | None:
         inner: Any = case
         for name in path:
             inner = getattr(inner, name)
@@ -143,7 +147,7 @@ PARTLY_READ: Final = LowerBound(
 def less_unread(compute: NumberOf, floor: NumberOf = NOISE) -> NumberOf:
     """The number; of a case that is read in part, the least that it can be: all that is left above its noise."""
 
-    def number(case: Case) -> float | None:
+    def number(case: CaseResult) -> float | None:
         value, noise = compute(case), floor(case) if PARTLY_READ.holds(case) else None
         return value if value is None or noise is None else max(0.0, value - noise)
 
@@ -155,7 +159,7 @@ def of_response(name: str, about: str, compute: NumberOf, lower_bound: LowerBoun
     return Quantity(name, NATS, about, less_unread(compute), floor=NOISE, lower_bound=lower_bound)
 
 
-Verdict = Literal["holds", "broken", "undecided"]
+CheckVerdict = Literal["holds", "broken", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +180,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Counterexample:
     """One case of a run that speaks against a claim."""
 
     number: int
@@ -205,7 +209,7 @@ class Check:
     """Cases that do not have the quantity."""
     explained: str
     """One sentence of what was found."""
-    worst: tuple[Item, ...] = ()
+    worst: tuple[Counterexample, ...] = ()
     """Of a broken claim the cases that speak most against it, worst first."""
     undecided: bool = False
     """Whether it neither holds nor is broken, as far as the cases are known."""
@@ -213,5 +217,5 @@ class Check:
     """Cases of whose number only a lower bound is known."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CheckVerdict:
         return "holds" if self.holds else "undecided" if self.undecided else "broken"

@@ -89,7 +89,7 @@ class MixtureLogProbs(PerToken):
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch(Reduction):
+class PartialRows(Reduction):
     """What another reduction keeps, of some rows only, from a response that the next round takes further."""
 
     reduction: TargetLogProbs | MixtureLogProbs

@@ -151,7 +151,7 @@ class Instrument(ABC):
 
     @property
     def study(self) -> Any:
-        """What is particular to studies of it; see `studies.kind.Kind`. None where nothing is."""
+        """What is particular to studies of it; see `studies.kind.StudyKind`. None where nothing is."""
         return None
 
     def functions(self) -> tuple[Callable[..., Any], ...]:

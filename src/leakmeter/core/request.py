@@ -27,10 +27,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar, overload
 
 import numpy as np
-import numpy.typing as npt
 
-from leakmeter.core.prompt import CONTEXT, QUERY, IntArray, Prompt
+from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
 from leakmeter.errors import CapabilityError, UsageError
+from leakmeter.stats.arrays import FloatArray, IntArray
 
 Sigma = Literal["identity", "embedding", "empirical"]
 NEUTRAL: Final = -1
@@ -38,7 +38,7 @@ NEUTRAL: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class VectorPlace:
     """Whose vectors vary."""
 
     kind: Literal["query", "slot", "layer"]
@@ -48,7 +48,7 @@ class Place:
     """Number of the layer that the residual states enter, from 0; the first has the input embeddings."""
 
     @classmethod
-    def parse(cls, text: str) -> Place:
+    def parse(cls, text: str) -> VectorPlace:
         """'query', 'slot' or 'layer:3'."""
         if text == "query":
             return cls("query")
@@ -90,7 +90,7 @@ class TopTokens:
 
 
 @dataclass(frozen=True, slots=True)
-class Probes:
+class FisherProbes:
     """Random v with E v vᵀ = F over the whole vocabulary; of some dimensions, where asked, what is there exactly.
 
     With n_range > 0 as many probes of their own span a subspace of the place, in which I is found exactly; the others
@@ -123,8 +123,8 @@ class GradientRequest:
 
     prompt: Prompt
     """Without gaps in its positions; a slot is a piece of neutral tokens with the role of a context."""
-    place: Place
-    directions: TopTokens | Probes
+    place: VectorPlace
+    directions: TopTokens | FisherProbes
     sigmas: tuple[Sigma, ...]
     """What Σ and μ, covariance and mean of the change Δ of the vectors, are those of. identity: Σ = 1, μ = 0.
     embedding: any token of the vocabulary in the place of each, drawn uniformly and independently. empirical: what the
@@ -154,9 +154,6 @@ def tokens_of(prompt: Prompt, role: str) -> IntArray:
     """Indices of a prompt's tokens of a role, (token,)."""
     has_role = [piece.role == role for piece in prompt.pieces for _ in piece.ids]
     return np.flatnonzero(has_role).astype(np.int64)
-
-
-FloatArray = npt.NDArray[np.float64]
 
 
 Needs = Literal["targets", "labels", "top", "rows"]

@@ -14,8 +14,9 @@ from leakmeter.core.item import ContextItem
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import NextTokenSample
-from leakmeter.core.request import DrawRequest, FloatArray, Reduction, Request, Scores, Trial, ask
+from leakmeter.core.request import DrawRequest, Reduction, Request, Scores, Trial, ask
 from leakmeter.errors import CapabilityError
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.exact_draw import Bits, StreamBits, SystemBits
 
 _HOW_MANY: Final = ("samples", "sequences", "sequences_a_part", "max_new_tokens", "delta")

@@ -60,19 +60,19 @@ def check_directory(path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Copy:
+class LocalCopy:
     """A private copy of what is at a URL. Messages name the URL."""
 
     path: Path
     url: str
 
 
-_copies: Final[dict[str, Copy]] = {}
+_copies: Final[dict[str, LocalCopy]] = {}
 
 
-def copy_of(path: Path, url: str) -> Copy:
+def copy_of(path: Path, url: str) -> LocalCopy:
     """Remember what a path is a copy of."""
-    return _copies.setdefault(str(path), Copy(path, url))
+    return _copies.setdefault(str(path), LocalCopy(path, url))
 
 
 def forget_copy(path: Path) -> None:

@@ -30,7 +30,7 @@ from leakmeter.data.chat import (
     without_answer,
 )
 from leakmeter.data.foreign import Unread, fields_of, has_reasoned, plain
-from leakmeter.data.formats import Format
+from leakmeter.data.formats import DataFormat
 from leakmeter.data.mapping import (
     Fields,
     checked_text,
@@ -44,11 +44,11 @@ from leakmeter.data.mapping import (
     unused,
     value_at,
 )
-from leakmeter.data.named import Record
+from leakmeter.data.named import DatasetRecord
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
 from leakmeter.data.proposed import ROLES, proposed_cases, proposed_mapping, text_paths
-from leakmeter.data.rows import Row, read_rows, text_lines
+from leakmeter.data.rows import DataRow, read_rows, text_lines
 from leakmeter.data.shape import Shape, shape_of
 from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
 from leakmeter.text.entities.values import NOWHERE, is_unexplained
@@ -82,11 +82,11 @@ _MOST_HINTS: Final = 100
 _SHORT: Final = 40
 """Characters of a context below which it may be an id."""
 
-Made = Fields | Case | DataError
+RowOutcome = Fields | Case | DataError
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class ReadCases:
     """Cases, and what was wrong with the rows left out."""
 
     cases: tuple[Case, ...]
@@ -107,8 +107,8 @@ def cases_of(
     context_from: str | None = None,
     skip_bad: bool = False,
     needs_response: bool = False,
-    logs: Iterable[formats.Format] = (),
-) -> Loaded:
+    logs: Iterable[formats.DataFormat] = (),
+) -> ReadCases:
     """Cases of a file, of standard input, or of what a caller holds.
 
     Args:
@@ -161,11 +161,11 @@ def cases_of(
         good = chain((first,), good)
     cases: list[Case] = []
     references: list[str | None] = []
-    seen: dict[str, Row] = {}
+    seen: dict[str, DataRow] = {}
     left_out: dict[str, None] = {}
     n_hidden = 0
     on_rows = _Tried(tried, needs_response)
-    contents: Iterable[tuple[Row, Made]] = good
+    contents: Iterable[tuple[DataRow, RowOutcome]] = good
     if preset is not None:
         contents = preset.read((row, {} if isinstance(fields, Case) else fields) for row, fields in good)
     for row, content in contents:
@@ -225,7 +225,7 @@ def cases_of(
     )
     if left_out:
         notes.append(f"data: columns left out: {listed(left_out)}")
-    return Loaded(
+    return ReadCases(
         tuple(cases), tuple(problems), tuple(references), NATIVE if preset is None else preset.name, tuple(notes)
     )
 
@@ -237,8 +237,8 @@ def _commonest(problems: Sequence[str]) -> str:
 
 
 def _good(
-    rows: Iterable[Row], shape: Shape, bad: Any, sizes: dict[str, set[int]]
-) -> Iterator[tuple[Row, Fields | Case]]:
+    rows: Iterable[DataRow], shape: Shape, bad: Any, sizes: dict[str, set[int]]
+) -> Iterator[tuple[DataRow, Fields | Case]]:
     numbered = shape.numbered
     for outer in rows:
         if isinstance(outer.content, Case):
@@ -262,7 +262,7 @@ def _filled(fields: Fields) -> JsonObject:
     return kept | {name: parsed_list(kept[name]) for name in ("context", "messages") if name in kept}
 
 
-def _check_unanswered(row: Row, shape: Shape, tried: _Tried) -> None:
+def _check_unanswered(row: DataRow, shape: Shape, tried: _Tried) -> None:
     """Refuse a row in which no response was found, where one is needed or `--map` says where it is."""
     if path := shape.fields.get("response"):
         raise DataError(f"{row.where}: --map response={path}: there is no response")
@@ -274,8 +274,8 @@ def _check_unanswered(row: Row, shape: Shape, tried: _Tried) -> None:
 
 
 def _preset(
-    row: Row, fields: Fields, is_mapped: bool, marker: ContextMarker | None, logs: Iterable[formats.Format]
-) -> formats.Format | None:
+    row: DataRow, fields: Fields, is_mapped: bool, marker: ContextMarker | None, logs: Iterable[formats.DataFormat]
+) -> formats.DataFormat | None:
     """What the rows are read by, from the first; None where its fields are a case's own."""
     is_marked = marker is not None and "query" in fields
     is_named = is_mapped and (is_marked or not _needed(fields))
@@ -293,7 +293,9 @@ def _preset(
     return next((preset for preset in formats.FORMATS.values() if preset.fits(fields)), None)
 
 
-def _known(fields: Fields, row: Row, shape: Shape, left_out: dict[str, None], hint: Callable[[Fields], str]) -> Fields:
+def _known(
+    fields: Fields, row: DataRow, shape: Shape, left_out: dict[str, None], hint: Callable[[Fields], str]
+) -> Fields:
     unknown = [name for name in fields if name not in FIELDS]
     if shape.names_fields:
         # Who says where the texts are leaves a chat beside them out, and the reverse.
@@ -327,7 +329,7 @@ def _needed(fields: Fields) -> list[str]:
 class _Tried:
     """The first rows of the data: a map that does not read them is not proposed."""
 
-    rows: Sequence[Row] = ()
+    rows: Sequence[DataRow] = ()
     needs_response: bool = False
     is_read: bool = False
     """Whether all but the response is read as it is."""
@@ -367,7 +369,7 @@ class _Tried:
             return False
         return True
 
-    def _fields(self, proposal: Mapping[str, str]) -> Iterator[tuple[Row, Fields]]:
+    def _fields(self, proposal: Mapping[str, str]) -> Iterator[tuple[DataRow, Fields]]:
         shape = shape_of(proposal, FIELDS)
         # What cannot be read at all is an error of its own.
         for outer in (row for row in self.rows if row.problem is None):
@@ -430,7 +432,7 @@ def _parts_that_read(proposal: Mapping[str, str], known: Collection[str], tried:
     return {name: path for name, path in proposal.items() if name.partition(".")[0] not in bad}
 
 
-def _documents_beside_chat(row: Row, tried: Sequence[Row]) -> str:
+def _documents_beside_chat(row: DataRow, tried: Sequence[DataRow]) -> str:
     """What to give where the system prompt is the only context of a chat, and retrieved texts are in the record but in
     none of its messages; else empty."""
     fields = row.fields if isinstance(row.content, Mapping) else {}
@@ -463,7 +465,7 @@ def _pairs(proposal: Mapping[str, str]) -> str:
     return ",".join(f"{name}={proposal[name]}" for name in names)
 
 
-def _hint_of_row(row: Row, shape: Shape, tried: _Tried, fields: Fields) -> str:
+def _hint_of_row(row: DataRow, shape: Shape, tried: _Tried, fields: Fields) -> str:
     # Of what a preset has made of a row, the row says more.
     fields = row.fields if isinstance(row.content, Mapping) else fields
     key = (tried.is_read, *fields)
@@ -474,7 +476,7 @@ def _hint_of_row(row: Row, shape: Shape, tried: _Tried, fields: Fields) -> str:
     return tried.hints[key]
 
 
-def _new_hint(row: Row, shape: Shape, tried: _Tried, fields: Fields) -> str:
+def _new_hint(row: DataRow, shape: Shape, tried: _Tried, fields: Fields) -> str:
     if not shape.cases and all(row.number != other.number for other in tried.rows):
         tried = replace(tried, rows=(*tried.rows, row))
     if not (shape.names_fields or shape.cases):
@@ -649,7 +651,7 @@ def logged_case(path: str | Path, response: str | None = None, *, context_from: 
         value = parsed_json("".join(text_lines(opened, where, "\n")), where)
     fields: JsonObject = {"messages": value.get("messages") if isinstance(value, dict) else value}
     if isinstance(value, dict) and formats.FORMATS["openai"].fits(value):
-        row = Row(1, "", where, value)
+        row = DataRow(1, "", where, value)
         answers = [answer for _, answer in formats.FORMATS["openai"].read([(row, value)])]
         if len(answers) > 1:
             raise DataError(f"{where} has {len(answers)} answers; give it with --data, which makes each a case")
@@ -703,7 +705,7 @@ def _documents_of(context: Any) -> tuple[Document, ...]:
 class Referenced:
     """Records, and how a published data set has its prompts made."""
 
-    records: tuple[Record, ...]
+    records: tuple[DatasetRecord, ...]
     template: str | None = None
     """Of a data set by name; None for the user's own cases."""
     max_context_tokens: int | None = None
@@ -719,7 +721,7 @@ def load_referenced(
     map: Iterable[str] | None = None,
     format: str | None = None,
     context_from: str | None = None,
-    logs: Iterable[Format] = (),
+    logs: Iterable[DataFormat] = (),
 ) -> Referenced:
     """Records of cases (see `data.cases`), each with a 'reference' and without a response, or of NAME=FILE, a published
     data set by its name; the first `n`, all by default and where there are fewer. `logs` as of `cases_of`."""
@@ -735,7 +737,7 @@ def load_referenced(
     return Referenced(records, notes=loaded.notes)
 
 
-def _record(case: Case, reference: str | None, where: str) -> Record:
+def _record(case: Case, reference: str | None, where: str) -> DatasetRecord:
     if case.response is not None:
         raise DataError(
             f"case '{case.id}' of {where} has a response, but this command draws responses; leave it out (in a file "
@@ -746,4 +748,4 @@ def _record(case: Case, reference: str | None, where: str) -> Record:
             f"case '{case.id}' of {where} has no 'reference' (the text of a good response), which utility is measured "
             "against"
         )
-    return Record(case, reference)
+    return DatasetRecord(case, reference)

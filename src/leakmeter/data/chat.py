@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Message
 from leakmeter.core.plain import excerpt
-from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, Part, Turn, joined_answer, parts_of, spoken, turn_of
+from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ContentPart, Turn, joined_answer, parts_of, spoken, turn_of
 from leakmeter.data.mapping import checked_text, is_name, unused
 from leakmeter.errors import DataError, UsageError
 from leakmeter.text.entities import pattern
@@ -94,7 +94,7 @@ def _parts(turn: Turn, name: str, where: str, *, is_answer: bool) -> tuple[Docum
     return tuple(out)
 
 
-def _other(part: Part) -> str:
+def _other(part: ContentPart) -> str:
     """Of a part that is not text: what it is, and what to do."""
     if part.kind in RESULT_PARTS or part.kind == "toolResult":
         return f"is the result of a tool, {_NOT_MEASURED}"

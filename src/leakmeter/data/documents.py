@@ -19,7 +19,7 @@ _CHUNK_BYTES: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class DocumentText:
     line: int
     """From 1; of text, the line where it begins."""
     part: int
@@ -45,7 +45,7 @@ def check_documents(files: Iterable[Path]) -> None:
 
 def documents_of(
     files: Sequence[Path], field: str, progress: Callable[[int, int], None] = lambda n_bytes, n_total: None
-) -> Iterator[tuple[int, Document | Bad]]:
+) -> Iterator[tuple[int, DocumentText | Bad]]:
     """Documents and bad lines, each with the number of its file, from 1. `field` of records is the text; `progress`
     gets how many bytes of the files were read, and of how many."""
     sizes = [path.stat().st_size for path in files]
@@ -67,7 +67,7 @@ def documents_of(
             yield number, Bad(line, f"the file is damaged here or later: {error}")
 
 
-def _of_records(path: Path, field: str, on_bytes: Callable[[int], None]) -> Iterator[Document | Bad]:
+def _of_records(path: Path, field: str, on_bytes: Callable[[int], None]) -> Iterator[DocumentText | Bad]:
     kind = kind_of_name(path)
     # A JSON file may hold its records by their ids, or in columns.
     whole = read_rows(path, noun=WHAT) if kind == "json" else None
@@ -78,10 +78,10 @@ def _of_records(path: Path, field: str, on_bytes: Callable[[int], None]) -> Iter
             yield Bad(row.number, f"it has no text in field '{field}'")
         else:
             for number, (_, part) in enumerate(parts(clean(text)), 1):
-                yield Document(row.number, number, part)
+                yield DocumentText(row.number, number, part)
 
 
-def _of_text(path: Path, on_bytes: Callable[[int], None]) -> Iterator[Document]:
+def _of_text(path: Path, on_bytes: Callable[[int], None]) -> Iterator[DocumentText]:
     first_line = 1
     for chunk in _chunks(path, on_bytes):
         text = chunk.decode("utf-8-sig" if first_line == 1 else "utf-8", errors="replace")
@@ -90,7 +90,7 @@ def _of_text(path: Path, on_bytes: Callable[[int], None]) -> Iterator[Document]:
             n_lines = text.count("\n", counted_to, start)
             line, number, counted_to = line + n_lines, 1 if n_lines else number + 1, start
             if part.strip():
-                yield Document(line, number, part)
+                yield DocumentText(line, number, part)
         first_line += chunk.count(b"\n")
 
 

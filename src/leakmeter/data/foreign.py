@@ -22,7 +22,7 @@ from leakmeter.core.case import DECODINGS
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import DataError, UsageError
 
-Fields = JsonObject
+LoggedFields = JsonObject
 
 SAMPLING: Final = {
     "temperature": ("temperature",),
@@ -160,7 +160,7 @@ _HOLDING_TEXT: Final = ("content", "text", "response", "message", "messages", "u
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ContentPart:
     kind: str
     """'text', whatever its library calls that; or what else it is."""
     text: str | None
@@ -220,16 +220,16 @@ def turn_of(message: Any) -> Turn:
     )
 
 
-def parts_of(content: Any) -> list[Part]:
+def parts_of(content: Any) -> list[ContentPart]:
     if content is None:
         return []
     is_list = isinstance(content, Iterable) and not isinstance(content, str | Mapping)
     return list(map(_part, content if is_list else [content]))
 
 
-def _part(logged: Any) -> Part:
+def _part(logged: Any) -> ContentPart:
     if isinstance(logged, str):
-        return Part("text", logged, logged)
+        return ContentPart("text", logged, logged)
     # A shell of OpenInference's attributes.
     get = getter(logged) if (inner := getter(logged)("message_content")) is None else getter(inner)
     text = next((held for name in ("text", "content") if isinstance(held := get(name), str)), None)
@@ -237,10 +237,10 @@ def _part(logged: Any) -> Part:
     if kind is None and text is None and isinstance(logged, Mapping) and len(logged) == 1:
         # Bedrock's parts have their kind as the one name.
         (kind,) = logged
-    return Part("text" if kind is None or kind in _TEXT_PARTS else str(kind), text, logged)
+    return ContentPart("text" if kind is None or kind in _TEXT_PARTS else str(kind), text, logged)
 
 
-def spoken(parts: Iterable[Part]) -> list[Part]:
+def spoken(parts: Iterable[ContentPart]) -> list[ContentPart]:
     """Parts of an assistant's message without its reasoning."""
     return [part for part in parts if part.kind not in _REASONED]
 
@@ -265,18 +265,18 @@ def getter(value: Any) -> Callable[[str], Any]:
     return lambda name: getattr(value, name, None)
 
 
-def messages_of(messages: Any) -> tuple[Fields, ...]:
+def messages_of(messages: Any) -> tuple[LoggedFields, ...]:
     """A chat as it was sent, of any library (see `turn_of`), as messages with `role` and `content`."""
     if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
         raise UsageError("'messages' is not a list of messages; give a completion's text as 'prompt'")
     return tuple(_message(turn_of(message), number) for number, message in enumerate(messages, 1))
 
 
-def _message(turn: Turn, number: int) -> Fields:
+def _message(turn: Turn, number: int) -> LoggedFields:
     if not isinstance(turn.role, str) or not turn.role:
         raise UsageError(f"message {number} has no role")
     content, calls = content_of(turn.content)
-    fields: Fields = {"role": turn.role.lower(), "content": content}
+    fields: LoggedFields = {"role": turn.role.lower(), "content": content}
     for name in ("name", "tool_call_id"):
         if isinstance(held := turn.get(name), str) and held:
             fields[name] = held
@@ -286,12 +286,12 @@ def _message(turn: Turn, number: int) -> Fields:
     return fields
 
 
-def content_of(content: Any) -> tuple[str | list[Fields], list[Fields]]:
+def content_of(content: Any) -> tuple[str | list[LoggedFields], list[LoggedFields]]:
     """What a message says, and the calls of tools among its parts, as `{"name", "arguments"}`. It says a text; or,
     where there are several parts or some that are no text, a list of `{"type": "text", "text"}` and of `{"type"}` of
     other kinds."""
-    parts: list[Fields] = []
-    calls: list[Fields] = []
+    parts: list[LoggedFields] = []
+    calls: list[LoggedFields] = []
     for part in parts_of(content):
         text = part.text
         if part.kind in RESULT_PARTS and not text:
@@ -307,7 +307,7 @@ def content_of(content: Any) -> tuple[str | list[Fields], list[Fields]]:
     return parts, calls
 
 
-def _tool_call(call: Any) -> Fields:
+def _tool_call(call: Any) -> LoggedFields:
     get = getter(call)
     for shell in ("tool_call", "function"):
         get = get if (inner := get(shell)) is None else getter(inner)
@@ -319,7 +319,7 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def choice_of(message: Any, *, has_reasoned: object = False, **fields: Any) -> Fields:
+def choice_of(message: Any, *, has_reasoned: object = False, **fields: Any) -> LoggedFields:
     """One answer of a model's call, a text or a message of any library: `answer`, a text, empty where tools are called;
     `hidden_calls`, 1 where it reasoned out of sight; and the fields."""
     turn = turn_of({"content": message} if isinstance(message, str) else message)
@@ -359,7 +359,7 @@ def has_reasoned(held: Any, depth: int = 0) -> bool:
 # --- documents --------------------------------------------------------------------------------------------------------
 
 
-def documents_of(documents: Any) -> tuple[Fields, ...]:
+def documents_of(documents: Any) -> tuple[LoggedFields, ...]:
     """Documents as `{"id", "text"}`, each once; an id or a text that is not known is None. Given are texts by id, or
     texts, mappings, or documents of LangChain, LlamaIndex, OpenInference or leakmeter."""
     if isinstance(documents, str) or not isinstance(documents, Iterable):
@@ -374,7 +374,7 @@ def documents_of(documents: Any) -> tuple[Fields, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class ForeignDocument:
     """A document of any library, as far as it is understood."""
 
     id: Any
@@ -385,10 +385,10 @@ class Described:
     """Looks up what its metadata say."""
 
 
-def described(value: Any) -> Described:
+def described(value: Any) -> ForeignDocument:
     """A document of LangChain, LlamaIndex, OpenInference, leakmeter or a log; a text is one without an id."""
     if isinstance(value, str):
-        return Described(None, value, _NOTHING.get, _NOTHING.get)
+        return ForeignDocument(None, value, _NOTHING.get, _NOTHING.get)
     get = getter(value)
     for shell in _SHELLS:
         if (inner := get(shell)) is not None and not isinstance(inner, str):
@@ -397,7 +397,7 @@ def described(value: Any) -> Described:
     text = next((held for held in (*map(get, TEXTS), resource) if isinstance(held, str)), None)
     look = record(get("metadata") or get("meta")).get
     ids = (held for where in (get, look) for name in _IDS if (held := where(name)) not in (None, "", [], {}))
-    return Described(next((candidate for candidate in ids if not callable(candidate)), None), text, get, look)
+    return ForeignDocument(next((candidate for candidate in ids if not callable(candidate)), None), text, get, look)
 
 
 def document_of(value: Any) -> tuple[Any, Any]:
@@ -429,12 +429,12 @@ def _flat(settings: Iterable[Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
             yield from ((str(name), _plain(value)) for name, value in options.items() if value is not None)
 
 
-def sampling_of(*settings: Any) -> Fields:
+def sampling_of(*settings: Any) -> LoggedFields:
     """What is known of how an answer was drawn, under the names in `SAMPLING`: numbers; `logit_bias` and `constrained`
     where tokens were favoured, or held to a form, or the best of several draws was chosen. Settings are mappings, as a
     library calls its model with, or JSON of them; the last one counts, and anything else is passed over."""
     options = dict(_flat(settings))
-    sampling: Fields = {}
+    sampling: LoggedFields = {}
     for name, aliases in SAMPLING.items():
         values = (_setting(name, options.get(alias)) for alias in aliases)
         if (value := next((candidate for candidate in values if candidate is not None), None)) is not None:
@@ -473,7 +473,7 @@ def _is_free(form: Any) -> bool:
     return form in ("text", "") or (isinstance(form, Mapping) and form.get("type") == "text")
 
 
-def settings_of(model: Any) -> Fields:
+def settings_of(model: Any) -> LoggedFields:
     names = {*_MODEL, *_NESTED, *(alias for aliases in SAMPLING.values() for alias in aliases)}
     return {name: held for name in names if (held := getattr(model, name, None)) is not None}
 
@@ -484,7 +484,7 @@ def model_of(*settings: Any) -> str | None:
     return next((name for key in _MODEL if isinstance(name := options.get(key), str) and name), None)
 
 
-def asked_of(*settings: Any, **sent: Any) -> Fields:
+def asked_of(*settings: Any, **sent: Any) -> LoggedFields:
     """What a model was sent, and how it was to answer, as fields of a log."""
     options = dict(_flat(settings))
     n_tools = max(map(n_listed, map(options.get, ("tools", "functions", "llm.tools"))))

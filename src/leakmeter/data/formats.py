@@ -15,7 +15,7 @@ from leakmeter.core.record import JsonObject
 from leakmeter.data.chat import answer_text
 from leakmeter.data.foreign import answer_of, described, request_of, turn_of
 from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell, parsed_list
-from leakmeter.data.rows import Row
+from leakmeter.data.rows import DataRow
 from leakmeter.errors import DataError
 
 _NAMES = ("title", "id", "id_", "doc_id", "document_id", "file_name")
@@ -23,12 +23,12 @@ _METADATA_NAMES = ("source", "title", "file_name", "file_path", "name", "id", "d
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class DataFormat:
     name: str
     about: str
     """Which of its fields become which, as shown when the format was found out."""
     fits: Callable[[Fields], bool]
-    read: Callable[[Iterable[tuple[Row, Fields]]], Iterator[tuple[Row, Fields | Case | DataError]]]
+    read: Callable[[Iterable[tuple[DataRow, Fields]]], Iterator[tuple[DataRow, Fields | Case | DataError]]]
     """Rows with their fields to cases, or their fields; a row may hold several cases, and a case may be of two rows."""
 
 
@@ -63,9 +63,9 @@ def documents_by_name(value: object) -> list[JsonObject] | None:
     return None
 
 
-def _openai(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | DataError]]:
+def _openai(rows: Iterable[tuple[DataRow, Fields]]) -> Iterator[tuple[DataRow, Fields | DataError]]:
     """Requests and answers of chat completions, in one record, or in two of a batch with one `custom_id`."""
-    exchanges: dict[object, tuple[Row, JsonObject]] = {}
+    exchanges: dict[object, tuple[DataRow, JsonObject]] = {}
     for row, fields in rows:
         key = fields.get("custom_id")
         # What is not part of a batch stands alone.
@@ -107,10 +107,10 @@ def _exchange(fields: Fields) -> JsonObject:
     }
 
 
-def _completions(row: Row, parts: JsonObject) -> Iterator[tuple[Row, Fields | DataError]]:
+def _completions(row: DataRow, parts: JsonObject) -> Iterator[tuple[DataRow, Fields | DataError]]:
     messages, choices = parts["messages"], parts["choices"]
 
-    def bad(problem: str) -> tuple[Row, DataError]:
+    def bad(problem: str) -> tuple[DataRow, DataError]:
         return row, DataError(f"{row.where}: {problem}")
 
     if messages is None:
@@ -161,9 +161,9 @@ def _fits_openai(fields: Fields) -> bool:
 
 def _renamed(
     make: Callable[[Fields, str], Iterable[Fields]],
-) -> Callable[[Iterable[tuple[Row, Fields]]], Iterator[tuple[Row, Fields | DataError]]]:
+) -> Callable[[Iterable[tuple[DataRow, Fields]]], Iterator[tuple[DataRow, Fields | DataError]]]:
 
-    def read(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | DataError]]:
+    def read(rows: Iterable[tuple[DataRow, Fields]]) -> Iterator[tuple[DataRow, Fields | DataError]]:
         for row, fields in rows:
             try:
                 for case in make(fields, row.where):
@@ -286,8 +286,8 @@ def _has(*groups: tuple[str, ...]) -> Callable[[Fields], bool]:
 
 
 _ALL = (
-    Format("openai", "messages, with choices as the response", _fits_openai, _openai),
-    Format(
+    DataFormat("openai", "messages, with choices as the response", _fits_openai, _openai),
+    DataFormat(
         "llamaindex",
         "query, source_nodes as the context, response",
         lambda fields: (
@@ -296,13 +296,13 @@ _ALL = (
         ),
         _renamed(_llamaindex),
     ),
-    Format(
+    DataFormat(
         "squad",
         "question as the query, context, the first of answers as the reference",
         lambda fields: "paragraphs" in fields or _has(("question",), ("context",), ("answers",))(fields),
         _renamed(_squad),
     ),
-    Format(
+    DataFormat(
         "ragas",
         "user_input as the query, retrieved_contexts as the context, response, reference (or question, contexts, "
         "answer, ground_truth)",
@@ -311,20 +311,20 @@ _ALL = (
         ),
         _renamed(_ragas),
     ),
-    Format(
+    DataFormat(
         "haystack",
         "an answer's query, documents as the context, data as the response",
         _fits_haystack,
         _renamed(_haystack),
     ),
-    Format(
+    DataFormat(
         "langchain",
         "input, question or query as the query, context or source_documents as the context, answer, result or output "
         "as the response",
         _fits_langchain,
         _renamed(_retrieved),
     ),
-    Format(
+    DataFormat(
         "rag",
         "query or question as the query, documents or context as the context, response, answer or output as the "
         "response",
@@ -333,4 +333,4 @@ _ALL = (
         _renamed(_retrieved),
     ),
 )
-FORMATS: dict[str, Format] = {format_.name: format_ for format_ in _ALL}
+FORMATS: dict[str, DataFormat] = {format_.name: format_ for format_ in _ALL}

@@ -11,7 +11,7 @@ from typing import Any, Final
 from leakmeter.data.foreign import turn_of
 from leakmeter.data.formats import document_of
 from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell, value_at
-from leakmeter.data.rows import Row
+from leakmeter.data.rows import DataRow
 from leakmeter.data.shape import Shape
 from leakmeter.errors import DataError
 
@@ -117,7 +117,7 @@ def proposed_cases(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> tupl
     cases: list[tuple[str, Fields, int]] = []
     for path in islice(_lists_of_records(fields, "", 0), _MOST_PLACES):
         own: Any = value_at(fields, f"{path}[0]", "")
-        first = next(Shape(path).records(Row(1, "", "", fields))).fields
+        first = next(Shape(path).records(DataRow(1, "", "", fields))).fields
         # An id of the whole record is none of a case's, nor is the number that a case without one gets.
         outer = {name for name in first if name == path.partition(".")[0] or _is_id(name)} - {*own}
         case = {name: held for name, held in first.items() if name not in outer}

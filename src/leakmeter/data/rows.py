@@ -24,8 +24,8 @@ from leakmeter.data.mapping import listed, mapped, parsed_json
 from leakmeter.data.opened import STDIN, Opened, named, open_data
 from leakmeter.errors import DataError, UnknownNameError
 
-Kind = Literal["jsonl", "json", "csv", "tsv", "parquet"]
-_SUFFIXES: dict[str, Kind] = {
+FileKind = Literal["jsonl", "json", "csv", "tsv", "parquet"]
+_SUFFIXES: dict[str, FileKind] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "json",
@@ -48,7 +48,7 @@ _Records = Callable[[Mapping[Any, Any]], list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DataRow:
     """One row of data, or what is wrong with it."""
 
     number: int
@@ -100,11 +100,11 @@ def read_rows(
     *,
     mapping: Mapping[str, str] | None = None,
     text_field: str | None = None,
-    kind: Kind | None = None,
+    kind: FileKind | None = None,
     keys_are_ids: bool = True,
     whole: str = "",
     noun: str = "data file",
-) -> Iterator[Row]:
+) -> Iterator[DataRow]:
     """Rows of a file, of standard input, or of what a caller holds, one after another.
 
     Files are JSON lines, JSON (a list of objects; an object of objects by id, of columns, or with such a list as
@@ -121,10 +121,10 @@ def read_rows(
         whole: a name; a JSON object that has it is one record, whatever it holds.
 
     Raises:
-        DataError: the source cannot be read. What is wrong with a single row is raised by `Row.fields`.
+        DataError: the source cannot be read. What is wrong with a single row is raised by `DataRow.fields`.
     """
-    if kind is not None and kind not in get_args(Kind):
-        raise UnknownNameError("kind of file", str(kind), get_args(Kind))
+    if kind is not None and kind not in get_args(FileKind):
+        raise UnknownNameError("kind of file", str(kind), get_args(FileKind))
     records_of = partial(_records, keys_are_ids=keys_are_ids, whole=whole)
     if isinstance(source, str | Path):
         if "\n" in str(source):
@@ -140,8 +140,8 @@ def read_rows(
         yield replace(row, mapping=mapping or None, text_field=text_field)
 
 
-def _of_object(data: Any, records_of: _Records) -> Iterator[Row]:
-    if isinstance(data, Row):
+def _of_object(data: Any, records_of: _Records) -> Iterator[DataRow]:
+    if isinstance(data, DataRow):
         return iter((data,))
     rows: Iterable[Any]
     if callable(getattr(data, "collect_schema", None)) and callable(collect := getattr(data, "collect", None)):
@@ -167,7 +167,7 @@ def _of_object(data: Any, records_of: _Records) -> Iterator[Row]:
     if held is not None:
         rows = records_of(held) if isinstance(data, Mapping) else [data]
         if len(rows) == 1 and (rows[0] is held or rows[0] is data):
-            return iter((Row(1, "", "the record", rows[0]),))
+            return iter((DataRow(1, "", "the record", rows[0]),))
         return _numbered(rows, "the data", "record")
     if isinstance(data, Iterable) and not isinstance(data, bytes | bytearray):
         return _numbered(data, "the data", "record")
@@ -202,12 +202,16 @@ def with_class_names(data: Any) -> Any:
     ]
 
 
-def _numbered(values: Iterable[Any], source: str, name: str, *, is_table: bool = False) -> Iterator[Row]:
+def _numbered(values: Iterable[Any], source: str, name: str, *, is_table: bool = False) -> Iterator[DataRow]:
     for number, value in enumerate(values, 1):
-        yield value if isinstance(value, Row) else Row(number, f"{name} {number}", source, value, is_table=is_table)
+        yield (
+            value
+            if isinstance(value, DataRow)
+            else DataRow(number, f"{name} {number}", source, value, is_table=is_table)
+        )
 
 
-def _of_file(source: str | Path, kind: Kind | None, records_of: _Records, noun: str) -> Iterator[Row]:
+def _of_file(source: str | Path, kind: FileKind | None, records_of: _Records, noun: str) -> Iterator[DataRow]:
     where = named(source, noun)
     with open_data(source, noun) as opened:
         kind = kind or kind_of_name(source) or ("parquet" if opened.starts_with(PARQUET) else None)
@@ -222,7 +226,7 @@ def _of_file(source: str | Path, kind: Kind | None, records_of: _Records, noun: 
             yield from _of_unknown(source, text_lines(opened, where, "\n"), where, kind, records_of)
 
 
-def rows_of_text(text: str, name: str) -> Iterator[Row]:
+def rows_of_text(text: str, name: str) -> Iterator[DataRow]:
     """Rows of a file that somebody else has read, by its name and its content."""
     lines = io.StringIO(text.removeprefix("\ufeff"), newline="")
     kind = kind_of_name(name)
@@ -231,7 +235,7 @@ def rows_of_text(text: str, name: str) -> Iterator[Row]:
     return _of_unknown("the file", iter(lines), "the file", kind or "json", _records)
 
 
-def kind_of_name(source: str | Path) -> Kind | None:
+def kind_of_name(source: str | Path) -> FileKind | None:
     return _SUFFIXES.get(suffix_of(source))
 
 
@@ -259,13 +263,13 @@ def text_lines(opened: Opened, where: str, newline: str) -> Iterator[str]:
         ) from None
 
 
-def _of_lines(source: object, lines: Iterable[str]) -> Iterator[Row]:
+def _of_lines(source: object, lines: Iterable[str]) -> Iterator[DataRow]:
     for number, line in enumerate(lines, 1):
         if line.strip():
-            yield parsed_row(Row(number, f"line {number}", str(source)), line.removesuffix("\n"))
+            yield parsed_row(DataRow(number, f"line {number}", str(source)), line.removesuffix("\n"))
 
 
-def parsed_row(row: Row, line: str | bytes) -> Row:
+def parsed_row(row: DataRow, line: str | bytes) -> DataRow:
     try:
         return replace(row, content=parsed_json(line, row.where))
     except DataError as error:
@@ -273,8 +277,8 @@ def parsed_row(row: Row, line: str | bytes) -> Row:
 
 
 def _of_unknown(
-    source: object, lines: Iterator[str], where: str, kind: Kind | None, records_of: _Records
-) -> Iterator[Row]:
+    source: object, lines: Iterator[str], where: str, kind: FileKind | None, records_of: _Records
+) -> Iterator[DataRow]:
     """JSON, which may be lines of it; or a table, where nothing says that it is JSON."""
     start = list(_up_to_text(lines))
     first = start[-1] if start else ""
@@ -293,7 +297,7 @@ def _of_unknown(
     if not isinstance(rows, list):
         raise DataError(f"{where} is neither a list of objects nor an object of objects by id")
     if len(rows) == 1 and rows[0] is value:
-        yield Row(1, "", str(source), value)
+        yield DataRow(1, "", str(source), value)
     else:
         yield from _numbered(rows, str(source), "record")
 
@@ -335,7 +339,7 @@ def _records(value: Mapping[Any, Any], *, keys_are_ids: bool = True, whole: str 
     return [value]
 
 
-def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str | None) -> Iterator[Row]:
+def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str | None) -> Iterator[DataRow]:
     # A context is longer than the library's default limit of 131,072 characters.
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     first = next(lines, "")
@@ -351,7 +355,7 @@ def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str |
             cells = next(reader, None)
         except csv.Error as error:
             number += 1
-            row = Row(number, f"line {start}", str(source), is_table=True)
+            row = DataRow(number, f"line {start}", str(source), is_table=True)
             yield replace(row, problem=DataError(f"{row.where}: {error}"))
             continue
         if cells is None:
@@ -368,7 +372,7 @@ def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str |
             _check_headings(heading, where)
             continue
         number += 1
-        row = Row(number, f"line {start}", str(source), is_table=True)
+        row = DataRow(number, f"line {start}", str(source), is_table=True)
         if len(cells) == len(heading):
             yield replace(row, content=dict(zip(heading, cells, strict=True)))
         else:
@@ -386,7 +390,7 @@ def _check_headings(names: Sequence[str], where: str) -> None:
         raise DataError(f"{where}: the heading has two columns {listed([twice])}; give each a name of its own")
 
 
-def _of_parquet(source: str | Path, opened: Opened, where: str) -> Iterator[Row]:
+def _of_parquet(source: str | Path, opened: Opened, where: str) -> Iterator[DataRow]:
     import pyarrow as pa
 
     n_bytes = 0
@@ -398,7 +402,7 @@ def _of_parquet(source: str | Path, opened: Opened, where: str) -> Iterator[Row]
         if n_bytes > MOST_BYTES:
             raise DataError(f"{where} holds more than {MOST_BYTES:,} bytes; split it")
         for number, record in enumerate(records, n_before + 1):
-            yield Row(number, f"record {number}", str(source), record, is_table=True)
+            yield DataRow(number, f"record {number}", str(source), record, is_table=True)
 
 
 def parquet_rows(

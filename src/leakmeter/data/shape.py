@@ -27,7 +27,7 @@ from leakmeter.data.mapping import (
     steps_of,
     value_at,
 )
-from leakmeter.data.rows import Row
+from leakmeter.data.rows import DataRow
 from leakmeter.errors import DataError, UsageError
 
 _CASES: Final = "cases"
@@ -92,7 +92,7 @@ class Shape:
     def root(self) -> str:
         return re.split(r"[.\[]", self.cases, maxsplit=1)[0]
 
-    def records(self, row: Row) -> Iterator[Row]:
+    def records(self, row: DataRow) -> Iterator[DataRow]:
         if not self.cases:
             yield row
             return

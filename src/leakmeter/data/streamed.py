@@ -14,7 +14,7 @@ from typing import Final
 from leakmeter.core.files import check_readable
 from leakmeter.data.mapping import parsed_json
 from leakmeter.data.opened import STDIN, Opened, named, open_data, open_stdin
-from leakmeter.data.rows import PARQUET, Row, kind_of_name, parquet_rows, parsed_row, read_rows
+from leakmeter.data.rows import PARQUET, DataRow, kind_of_name, parquet_rows, parsed_row, read_rows
 from leakmeter.errors import DataError
 
 MOST_LINE: Final = 2**25
@@ -32,8 +32,8 @@ _AS_LINES = "write one record per line, as with: jq -c '.[]'"
 
 def records_of(
     source: str | Path, start: int, on_bytes: Callable[[int], None], noun: str = "log", *, is_lines: bool = False
-) -> Iterator[Row]:
-    """The records of a file, or of standard input ('-'), from where `Row.end` said; `on_bytes` gets how many
+) -> Iterator[DataRow]:
+    """The records of a file, or of standard input ('-'), from where `DataRow.end` said; `on_bytes` gets how many
     bytes of the file were read, and `is_lines` says that it is JSON lines, whatever the first is. A damaged file is
     read as far as it goes."""
     may_be_whole = not (is_lines or start)
@@ -63,7 +63,7 @@ def open_streamed(path: Path, noun: str) -> Opened:
 
 def _of_bytes(
     opened: Opened, noun: str, name: str, start: int, on_bytes: Callable[[int], None], may_be_whole: bool
-) -> Iterator[Row]:
+) -> Iterator[DataRow]:
     at = 0
     while at < start:
         if not (skipped := opened.read(min(_CHUNK, start - at))):
@@ -85,7 +85,7 @@ def _of_bytes(
             if n_blank > MOST_BLANK:
                 raise DataError(f"{noun} has more than {MOST_BLANK:,} blank lines; remove them")
             continue
-        row = Row(number, f"line {number}{behind}", name, end=end)
+        row = DataRow(number, f"line {number}{behind}", name, end=end)
         if line is None:
             problem = DataError(f"{row.where} is longer than {MOST_LINE:,} bytes")
             yield replace(row, problem=problem, is_too_long=True)
@@ -119,7 +119,7 @@ def lines_of(
         yield (b"".join(held) if n_held <= MOST_LINE else None), at + n_held, False
 
 
-def _whole(first: bytes, opened: Opened, noun: str, name: str, on_bytes: Callable[[int], None]) -> Iterator[Row]:
+def _whole(first: bytes, opened: Opened, noun: str, name: str, on_bytes: Callable[[int], None]) -> Iterator[DataRow]:
     parts, n_bytes = [first], len(first)
     while chunk := opened.read(_CHUNK):
         n_bytes += len(chunk)
@@ -143,20 +143,20 @@ def _whole(first: bytes, opened: Opened, noun: str, name: str, on_bytes: Callabl
     records = value if isinstance(value, list) else [value]
     for number, record in enumerate(records, 1):
         # Reading cannot go on within the value.
-        row = Row(number, f"record {number}", name, end=n_bytes if number == len(records) else 0)
+        row = DataRow(number, f"record {number}", name, end=n_bytes if number == len(records) else 0)
         yield _record(replace(row, content=record))
 
 
-def _record(row: Row) -> Row:
+def _record(row: DataRow) -> DataRow:
     if row.problem is not None or isinstance(row.content, dict):
         return row
     return replace(row, content=None, problem=DataError(f"{row.where} is not a JSON object"))
 
 
-def _of_parquet(path: Path, start: int, on_bytes: Callable[[int], None], where: str) -> Iterator[Row]:
+def _of_parquet(path: Path, start: int, on_bytes: Callable[[int], None], where: str) -> Iterator[DataRow]:
     size, number = path.stat().st_size, start
     for n_before, n_rows, records, _ in parquet_rows(path, where, 64, start=start):
         for number, row in enumerate(records, n_before + 1):
             if number > start:
-                yield Row(number, f"record {number}", path.name, row, end=number, is_table=True)
+                yield DataRow(number, f"record {number}", path.name, row, end=number, is_table=True)
         on_bytes(size * number // max(n_rows, 1))

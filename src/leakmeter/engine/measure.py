@@ -203,7 +203,7 @@ def _failed(failed: Mapping[int, Failure], ids: Sequence[str], group_size: int, 
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class PartCheck:
     """How a part is held against plain passes."""
 
     seed: int
@@ -212,10 +212,10 @@ class Check:
     a run holds may not depend on where it was interrupted, nor on who measured what."""
 
 
-def check_of(number: int, group_size: int, *, is_first: bool) -> Check | None:
+def check_of(number: int, group_size: int, *, is_first: bool) -> PartCheck | None:
     """How a part is checked, by its number: if it has the case of a hundred that is, or if a process begins with it."""
     is_kept = is_checked(number * group_size, group_size)
-    return Check(number, is_kept) if is_kept or is_first else None
+    return PartCheck(number, is_kept) if is_kept or is_first else None
 
 
 def _say_wrong_pass(parts: Sequence[Part], callbacks: Callbacks) -> None:
@@ -231,7 +231,7 @@ def measured_together(
     group: Sequence[Prepared],
     *,
     in_groups: bool,
-    check: Check | None = None,
+    check: PartCheck | None = None,
 ) -> list[Part]:
     """Measure the cases of one part. With `in_groups` each says how many cases the part has. With a check, a back end
     that shares work is held against a plain pass; where it gives other numbers, the part is measured again with plain
@@ -267,7 +267,7 @@ def measured_together(
 
 
 def _checked(
-    backend: Backend, measure: Measure, group: Sequence[Prepared], check: Check | None
+    backend: Backend, measure: Measure, group: Sequence[Prepared], check: PartCheck | None
 ) -> tuple[list[list[Measurement]], Cost, Recomputed | None]:
     """Drive the trials of a part, and hold them against a plain pass where there is a check."""
     trials = [measure.trial(case.item) for case in group]

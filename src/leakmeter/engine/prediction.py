@@ -14,10 +14,10 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.limits import parse_memory
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.measure import Measure
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
+from leakmeter.core.tree import chunk_of
 from leakmeter.engine.measure import shares, with_noise
 from leakmeter.errors import ModelError
 
@@ -86,7 +86,7 @@ def _tokens_per_second(model: Backend, request: Request) -> float:
     """How fast a model runs the ends of some prompts, the second time."""
     ends = [prompt.ids[prompt.ids < VIRTUAL][-_PASS_TOKENS:].tolist() for prompt in request.prompts[-_PASS_PROMPTS:]]
     prompts = tuple(Prompt((Piece("end", "frame", tuple(ids)),)) for ids in ends if ids)
-    chunk = plan([Request(prompts, (ends[-1][-1],), TargetLogProbs())])
+    chunk = chunk_of([Request(prompts, (ends[-1][-1],), TargetLogProbs())])
     with model.without_cache():
         model.score(chunk)
         n_before, started = model.n_tokens_run, time.perf_counter()

@@ -188,7 +188,7 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-class ForeignFileError(sqlite3.DatabaseError):
+class ForeignDatabaseError(sqlite3.DatabaseError):
     """A database that another program has made."""
 
 
@@ -275,7 +275,7 @@ def _open(path: Path) -> sqlite3.Connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if n_tables and application != _APPLICATION:
-                raise ForeignFileError("the file belongs to another program")
+                raise ForeignDatabaseError("the file belongs to another program")
             if not n_tables:
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 for statement in _SCHEMA:
@@ -322,4 +322,4 @@ def empty(connection: sqlite3.Connection) -> None:
 def is_damage(error: sqlite3.DatabaseError) -> bool:
     """Whether an error says that the file is broken or not ours, so that only a new one helps."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return isinstance(error, ForeignFileError) or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return isinstance(error, ForeignDatabaseError) or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

@@ -16,9 +16,9 @@ from leakmeter.core.backend import Capabilities, Tokenizer
 from leakmeter.core.item import Origin
 from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import Measure
-from leakmeter.core.plan import Chunk
 from leakmeter.core.record import JsonObject
-from leakmeter.engine.measure import Check, PartsBackend, check_of, measured_together
+from leakmeter.core.tree import Chunk
+from leakmeter.engine.measure import PartCheck, PartsBackend, check_of, measured_together
 from leakmeter.errors import CapabilityError, ModelError, UsageError
 from leakmeter.execute.pool import Engine, Failure, Pool
 from leakmeter.execute.ray import RayEngine, address_of
@@ -84,7 +84,7 @@ _OF_MACHINE: Final = ("machine", "memory_bytes", "device")
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class WorkerDescription:
     """What a worker says of itself and of the model that it has loaded; see `core.backend.Backend`."""
 
     name: str
@@ -103,7 +103,7 @@ class Described:
     tokenizer: Tokenizer = field(compare=False, repr=False)
     refusal: Callable[[Chunk], None] | None = field(default=None, compare=False, repr=False)
 
-    def differs_from(self, other: Described, *, allow_mixed: bool) -> str | None:
+    def differs_from(self, other: WorkerDescription, *, allow_mixed: bool) -> str | None:
         """Why one run cannot have both workers; None where it can."""
         apart = {"worker", "tokenizer", "refusal", *(_OF_MACHINE if allow_mixed else ())}
         for trait in fields(self):
@@ -125,7 +125,7 @@ class PartToDo:
     in_groups: bool
     keeps_scores: bool
     """Whether the score cache may be used."""
-    check: Check | None
+    check: PartCheck | None
     """How it is held against plain passes; None where it is not, unless a worker begins with it."""
 
 
@@ -145,9 +145,9 @@ class PartWorker:
         self._allow_mixed = allow_mixed
         self._has_checked = False
 
-    def describe(self) -> Described:
+    def describe(self) -> WorkerDescription:
         backend = self._backend
-        return Described(
+        return WorkerDescription(
             name=backend.name,
             weights_sha256=backend.weights_sha256,
             identity=dict(backend.identity),
@@ -168,7 +168,7 @@ class PartWorker:
         n_tokens, n_halvings = backend.n_tokens_run, backend.n_halvings
         with nullcontext() if todo.keeps_scores else backend.without_cache():
             group = [origin.prepare(backend) for origin in todo.origins]
-            check = todo.check or (None if self._has_checked else Check(0, is_kept=False))
+            check = todo.check or (None if self._has_checked else PartCheck(0, is_kept=False))
             self._has_checked = True
             parts = measured_together(backend, todo.measure, group, in_groups=todo.in_groups, check=check)
         facts = {"worker": self._name, **(backend.machine if self._allow_mixed else {})}
@@ -184,7 +184,7 @@ class Fleet(PartsBackend):
     def __init__(
         self, engine: Engine, n_workers: int, *, allow_mixed: bool, notify: Callable[[str], None] = lambda line: None
     ) -> None:
-        self._first: Described | None = None
+        self._first: WorkerDescription | None = None
         self._allow_mixed = allow_mixed
         self._pool = Pool(engine, n_workers, self._accept, notify)
         self._pool.wait()
@@ -226,12 +226,12 @@ class Fleet(PartsBackend):
             self._keeps_scores = True
 
     @property
-    def described(self) -> Described:
+    def described(self) -> WorkerDescription:
         if self._first is None:
             raise ModelError("no worker has loaded the model")
         return self._first
 
-    def _accept(self, description: Described) -> None:
+    def _accept(self, description: WorkerDescription) -> None:
         if self._first is None:
             self._first = description
         elif (why := description.differs_from(self._first, allow_mixed=self._allow_mixed)) is not None:

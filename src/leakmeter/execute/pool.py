@@ -71,7 +71,7 @@ _WAITING_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class WorkerEvent:
     kind: Literal["ready", "done", "failed", "lost"]
     worker: int
     ticket: int | None = None
@@ -103,7 +103,7 @@ class Engine(Protocol):
     def submit(self, worker: int, ticket: int, payload: Any) -> None:
         """Give a worker a task, which events call by its ticket."""
 
-    def events(self, seconds: float) -> list[Event]:
+    def events(self, seconds: float) -> list[WorkerEvent]:
         """What happened, as soon as anything did; nothing after so many seconds. Tasks of a lost worker are gone."""
 
     def stop(self, worker: int) -> None:
@@ -201,7 +201,7 @@ class Pool:
                         tasks[ticket] = task
                         self.engine.submit(worker, ticket, payload(task))
 
-    def _met(self, event: Event) -> None:
+    def _met(self, event: WorkerEvent) -> None:
         if event.kind == "lost":
             was_ready = event.worker in self._ready
             self._pending.discard(event.worker)

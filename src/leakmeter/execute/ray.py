@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from leakmeter.errors import ModelError, UsageError
-from leakmeter.execute.pool import Event, failure_of
+from leakmeter.execute.pool import WorkerEvent, failure_of
 
 _ANSWER_SECONDS: Final = 10.0
 
@@ -23,7 +23,7 @@ def address_of(on: str) -> str | None:
     return address or None
 
 
-class Work(Protocol):
+class WorkerTasks(Protocol):
     """What a worker does, as an object in its process."""
 
     def describe(self) -> Any:
@@ -34,11 +34,11 @@ class Work(Protocol):
 
 
 class RayEngine:
-    """Actors that each make a `Work` and do its tasks. Without an address: the cluster of RAY_ADDRESS, else this
+    """Actors that each make a `WorkerTasks` and do its tasks. Without an address: the cluster of RAY_ADDRESS, else this
     machine. `UsageError` if Ray is not installed, `ModelError` if there is no such cluster."""
 
     def __init__(
-        self, address: str | None, make: Callable[[], Work], *, n_workers: int, n_cpus: int, n_gpus: float
+        self, address: str | None, make: Callable[[], WorkerTasks], *, n_workers: int, n_cpus: int, n_gpus: float
     ) -> None:
         # Ray would tell its makers how it is used.
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -91,14 +91,14 @@ class RayEngine:
     def submit(self, worker: int, ticket: int, payload: Any) -> None:
         self._waiting[self._actors[worker].do.remote(payload)] = worker, ticket
 
-    def events(self, seconds: float) -> list[Event]:
+    def events(self, seconds: float) -> list[WorkerEvent]:
         waiting = list(self._waiting)
         ready, _ = self._ray.wait(waiting, num_returns=1, timeout=seconds) if waiting else ([], [])
         # Whatever else is there by now comes along.
         more, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0) if ready else ([], [])
         return [event for reference in more if (event := self._event(reference)) is not None]
 
-    def _event(self, reference: Any) -> Event | None:
+    def _event(self, reference: Any) -> WorkerEvent | None:
         origin = self._waiting.pop(reference, None)
         if origin is None:
             return None
@@ -112,11 +112,11 @@ class RayEngine:
             alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
             # Ray may take a while to notice that a machine is gone, and says so in the error before.
             lost_machine = self._nodes.get(worker) not in alive or "its node has died" in str(error)
-            return Event("lost", worker, blames_task=not lost_machine)
+            return WorkerEvent("lost", worker, blames_task=not lost_machine)
         if ticket is None and kind == "done":
             self._nodes[worker], value = value
-            return Event("ready", worker, value=value)
-        return Event(kind, worker, ticket, value)
+            return WorkerEvent("ready", worker, value=value)
+        return WorkerEvent(kind, worker, ticket, value)
 
     def _drop(self, worker: int) -> None:
         self._alive.discard(worker)
@@ -151,9 +151,9 @@ def _check_answers(address: str) -> None:
 class _Actor:
     """A worker in its process; its errors travel as data, without what they quote."""
 
-    def __init__(self, make: Callable[[], Work]) -> None:
+    def __init__(self, make: Callable[[], WorkerTasks]) -> None:
         self._make = make
-        self._work: Work | None = None
+        self._work: WorkerTasks | None = None
 
     def describe(self) -> tuple[str, Any]:
         """The node's id, and what the work says of itself."""

@@ -8,13 +8,13 @@ from typing import Final
 from leakmeter.core.case import unmeasured_text
 from leakmeter.core.plain import counted
 from leakmeter.core.quantity import Check, Number
-from leakmeter.results.results import Measured
+from leakmeter.results.results import MeasuredCases
 
 _CLAIM: Final = "responses were given"
 _ABOUT: Final = "Whether the responses were logged or given, rather than drawn from the scoring model for the run."
 
 
-def given_checks(runs: Sequence[Measured]) -> list[Check]:
+def given_checks(runs: Sequence[MeasuredCases]) -> list[Check]:
     """A broken check for each run with responses that were drawn, where its measure is about those that were given."""
     checks = []
     for number, run in enumerate(runs, 1):
@@ -25,7 +25,7 @@ def given_checks(runs: Sequence[Measured]) -> list[Check]:
     return checks
 
 
-def notes(runs: Sequence[Measured], *, allow_drawn: bool) -> Iterator[str]:
+def notes(runs: Sequence[MeasuredCases], *, allow_drawn: bool) -> Iterator[str]:
     """What bounds on runs are not about, and no check says, a line each."""
     for number, run in enumerate(runs, 1):
         which = f"run {number}: " if len(runs) > 1 else ""
@@ -37,9 +37,9 @@ def notes(runs: Sequence[Measured], *, allow_drawn: bool) -> Iterator[str]:
             yield f"{which}{counted(n, 'case')} could not be used and {'is' if n == 1 else 'are'} left out"
 
 
-def _n_drawn(run: Measured) -> int:
+def _n_drawn(run: MeasuredCases) -> int:
     return sum(type(case).is_of_given and case.response.sampled for case in run.cases)
 
 
-def _drawn_text(n: int, run: Measured) -> str:
+def _drawn_text(n: int, run: MeasuredCases) -> str:
     return f"the responses of {n:,} of {counted(len(run.cases), 'case')} were drawn from the scoring model, not given"

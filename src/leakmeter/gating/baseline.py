@@ -23,17 +23,17 @@ import numpy as np
 
 from leakmeter.core.files import check_readable
 from leakmeter.core.plain import excerpt
-from leakmeter.core.prompt import IntArray
-from leakmeter.core.quantity import Check, Item, Number, Quantity
+from leakmeter.core.quantity import Check, Counterexample, Number, Quantity
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import DataError, UsageError
 from leakmeter.gating.bounds import WORST_AT_MOST
-from leakmeter.gating.compare import HIDDEN, Setting, differing, incomparable, is_seed
+from leakmeter.gating.compare import HIDDEN, ChangedSetting, differing, incomparable, is_seed
 from leakmeter.gating.gate_words import left_out_sentence, regression_sentence, setting_line
-from leakmeter.results.results import Measured, case_quantities
+from leakmeter.results.results import MeasuredCases, case_quantities
 from leakmeter.stats.aggregates import aggregate
+from leakmeter.stats.arrays import FloatArray, IntArray
 from leakmeter.stats.ranks import paired_difference
-from leakmeter.stats.stats import FEWEST_FOR_INTERVAL, FloatArray
+from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 from leakmeter.storage.pseudonym import pseudonym
 from leakmeter.storage.spec import is_word
 
@@ -50,7 +50,7 @@ class Held:
     """A run's comparison with its baseline."""
 
     checks: tuple[Check, ...]
-    settings: tuple[Setting, ...]
+    settings: tuple[ChangedSetting, ...]
     """Those that differ from the baseline's."""
     n_unknown_settings: int
     """Settings that cannot be compared, since they were hashed with another key."""
@@ -136,7 +136,7 @@ def _read_run(record: JsonObject) -> KeptRun:
     return KeptRun(measure, _checked(record.get("settings"), dict), cases, quantities)
 
 
-def baseline_of(runs: Sequence[Measured], names: Container[str], key: bytes) -> Baseline:
+def baseline_of(runs: Sequence[MeasuredCases], names: Container[str], key: bytes) -> Baseline:
     """A baseline of the quantities in `names`; of a run that has none of these, of its main one."""
     kept_runs = []
     for run in runs:
@@ -155,7 +155,7 @@ def baseline_of(runs: Sequence[Measured], names: Container[str], key: bytes) -> 
     return Baseline(_key_name(key), tuple(kept_runs))
 
 
-def left_out_lines(run: Measured, names: Container[str]) -> list[str]:
+def left_out_lines(run: MeasuredCases, names: Container[str]) -> list[str]:
     return [
         f"{quantity.name}: {left_out_sentence(n_lower, 'case', quantity.lower_bound.why)}"
         for quantity in case_quantities(run)
@@ -195,7 +195,7 @@ def _checked(value: object, kind: type[_T]) -> _T:
     return value
 
 
-def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes) -> Held:
+def hold_against(run: MeasuredCases, number: int, baseline: Baseline, key: bytes) -> Held:
     """Check a run, by its number from 1, against its baseline.
 
     A quantity is worse where the mean of now − then over pairs of cases is on its worse side by more than its 95 %
@@ -215,7 +215,9 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes) -> 
     then = dict(before.settings)
     changed = [setting for setting in differing(then, own) if setting.name not in unknown]
     settings = [
-        Setting(setting.name, *(HIDDEN if _is_hashed(value) else value for value in (setting.first, setting.second)))
+        ChangedSetting(
+            setting.name, *(HIDDEN if _is_hashed(value) else value for value in (setting.first, setting.second))
+        )
         for setting in changed
     ]
     if clashes := incomparable(settings, then, own, run.defining):
@@ -235,7 +237,7 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes) -> 
     return Held(tuple(checks), tuple(settings), len(unknown), by_order, only_now, only_then)
 
 
-def _pairs(run: Measured, cases: Sequence[str], key: bytes, by_order: bool) -> list[tuple[int, int]]:
+def _pairs(run: MeasuredCases, cases: Sequence[str], key: bytes, by_order: bool) -> list[tuple[int, int]]:
     """Numbers of cases now and then, from 0."""
     if by_order:
         if len(cases) != len(run.cases):
@@ -254,7 +256,7 @@ def _pairs(run: Measured, cases: Sequence[str], key: bytes, by_order: bool) -> l
 
 
 def _regression(
-    run: Measured, number: int, quantity: Quantity, kept: KeptQuantity, pairs: Sequence[tuple[int, int]]
+    run: MeasuredCases, number: int, quantity: Quantity, kept: KeptQuantity, pairs: Sequence[tuple[int, int]]
 ) -> Check:
     then = np.asarray(kept.values)
     values = run.values(quantity)
@@ -295,11 +297,13 @@ def _regression(
 
 def _worst(
     quantity: Quantity, numbers: IntArray, differences: FloatArray, floor: float, ids: Sequence[str]
-) -> tuple[Item, ...]:
+) -> tuple[Counterexample, ...]:
     wrong = differences if quantity.worse == "more" else -differences
     order = np.argsort(-wrong, kind="stable")[:WORST_AT_MOST]
     return tuple(
-        Item(int(numbers[i]) + 1, float(differences[i]), ids[int(numbers[i])]) for i in order if wrong[i] > floor
+        Counterexample(int(numbers[i]) + 1, float(differences[i]), ids[int(numbers[i])])
+        for i in order
+        if wrong[i] > floor
     )
 
 
@@ -307,7 +311,7 @@ def _key_name(key: bytes) -> str:
     return pseudonym(key, "baseline key")
 
 
-def _plain_settings(run: Measured, key: bytes) -> dict[str, object]:
+def _plain_settings(run: MeasuredCases, key: bytes) -> dict[str, object]:
     """Settings that are a number or one word, as a choice is, as they are, and others hashed."""
     settings: dict[str, object] = {}
     for name, value in run.settings().items():

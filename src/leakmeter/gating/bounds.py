@@ -11,13 +11,13 @@ from typing import Final
 
 import numpy as np
 
-from leakmeter.core.quantity import AnyQuantity, Check, Item, Number, RunQuantity
+from leakmeter.core.quantity import AnyQuantity, Check, Counterexample, Number, RunQuantity
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.gating.gate_words import bound_sentence, found_text, undecided_sentence
 from leakmeter.overriding import override
-from leakmeter.results.results import Measured, number_of
+from leakmeter.results.results import MeasuredCases, number_of
 from leakmeter.stats.aggregates import EXTREMES, FORMS
-from leakmeter.stats.stats import FloatArray
+from leakmeter.stats.arrays import FloatArray
 
 WORST_AT_MOST: Final = 5
 """Cases of a broken claim that are named."""
@@ -66,7 +66,7 @@ def parse_bound(text: str, option: str) -> Bound:
     return bound
 
 
-def check_bounds(runs: Sequence[Measured], bounds: Sequence[Bound], *, confident: bool = False) -> list[Check]:
+def check_bounds(runs: Sequence[MeasuredCases], bounds: Sequence[Bound], *, confident: bool = False) -> list[Check]:
     """Check each bound in every run that has its quantity.
 
     Where `confident`, the whole interval has to be within the bound. Extremes, and quantities of a run as a whole, have
@@ -88,7 +88,7 @@ def unknown_quantity(name: str, names: Iterable[str]) -> UsageError:
 
 
 def _check(
-    bound: Bound, run: Measured, number: int, quantity: AnyQuantity, named: str | None, confident: bool
+    bound: Bound, run: MeasuredCases, number: int, quantity: AnyQuantity, named: str | None, confident: bool
 ) -> Check:
     about = str(bound), number, quantity.name, quantity.about
     if isinstance(quantity, RunQuantity):
@@ -132,17 +132,17 @@ def _check(
     return Check(*about, holds and not undecided, observed, n_missing, sentence, worst, undecided, n_lower)
 
 
-def _worst(bound: Bound, values: FloatArray, ids: Sequence[str]) -> tuple[Item, ...]:
+def _worst(bound: Bound, values: FloatArray, ids: Sequence[str]) -> tuple[Counterexample, ...]:
     """Cases that break the bound by themselves."""
     order = np.argsort(-values if bound.is_upper else values, kind="stable")[:WORST_AT_MOST]
     return tuple(
-        Item(int(i) + 1, float(values[i]), ids[i])
+        Counterexample(int(i) + 1, float(values[i]), ids[i])
         for i in order
         if not np.isnan(values[i]) and not bound.allows(values[i])
     )
 
 
-def _no_case_has(quantity: AnyQuantity, number: int, run: Measured) -> UsageError:
+def _no_case_has(quantity: AnyQuantity, number: int, run: MeasuredCases) -> UsageError:
     return UsageError(
         f"none of the {len(run.cases)} cases of run {number} has {quantity.name}, so the bound cannot be checked"
     )

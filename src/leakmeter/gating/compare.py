@@ -12,11 +12,11 @@ from leakmeter.core.quantity import Quantity, RunQuantity, Worse
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.gating.gate_words import left_out_sentence
-from leakmeter.results.results import Measured, case_quantities
+from leakmeter.results.results import MeasuredCases, case_quantities
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.ranks import PairedDifference, holm, paired_difference
 
-Verdict = Literal["worse", "better", "no finding"]
+ComparisonVerdict = Literal["worse", "better", "no finding"]
 HIDDEN: Final = "not shown"
 """Stands for a setting that has to stay secret."""
 _LEVEL: Final = 0.05
@@ -24,7 +24,7 @@ _UNTESTED: Final = dict.fromkeys(("interval", "p_value", "holm_p_value", "rank_b
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ChangedSetting:
     """A setting that differs between two runs; None where one lacks it."""
 
     name: str
@@ -53,7 +53,7 @@ class Moved:
     """Pairs in which one has no such number, or a lower bound only."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ComparisonVerdict:
         """Direction in which the mean differs by more than its interval and noise, where p agrees: it is below 0.05 as
         shown, among all quantities. Where a difference is infinite, neither is needed; 'no finding' for both sides."""
         up, down = self.difference.is_above(self.noise_floor), self.difference.is_below(self.noise_floor)
@@ -96,9 +96,9 @@ class Comparison:
     n_only_second: int
     n_other_texts: int
     """Pairs whose texts differ."""
-    settings: tuple[Setting, ...]
+    settings: tuple[ChangedSetting, ...]
     """Those that differ."""
-    incomparable: tuple[Setting, ...]
+    incomparable: tuple[ChangedSetting, ...]
     """Those of them that make the numbers mean different things: there is no verdict then."""
     moved: tuple[Moved, ...]
     """Quantities of cases that some pair has."""
@@ -148,7 +148,7 @@ class Comparison:
         return {**row, "difference": None, **_UNTESTED, "verdict": ""} if self.incomparable else row
 
 
-def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, seed: int = 0) -> Comparison:
+def compare(first: MeasuredCases, second: MeasuredCases, names: Sequence[str] = (), *, seed: int = 0) -> Comparison:
     """Pair the cases of two runs of one measure by their ids, and compare the named quantities, by default all."""
     if first.measure != second.measure:
         raise UsageError(f"the runs measure {first.measure} and {second.measure}; compare two runs of the same measure")
@@ -209,19 +209,22 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
     )
 
 
-def differing(first: Mapping[str, object], second: Mapping[str, object]) -> list[Setting]:
+def differing(first: Mapping[str, object], second: Mapping[str, object]) -> list[ChangedSetting]:
     """Settings that are not the same in both. A seed is hidden: a privacy guarantee may depend on its secrecy."""
     names = dict.fromkeys([*first, *second])
     return [
-        Setting(name, *(HIDDEN if is_seed(name) else settings.get(name) for settings in (first, second)))
+        ChangedSetting(name, *(HIDDEN if is_seed(name) else settings.get(name) for settings in (first, second)))
         for name in names
         if first.get(name) != second.get(name)
     ]
 
 
 def incomparable(
-    settings: Sequence[Setting], first: Mapping[str, object], second: Mapping[str, object], defining: Container[str]
-) -> tuple[Setting, ...]:
+    settings: Sequence[ChangedSetting],
+    first: Mapping[str, object],
+    second: Mapping[str, object],
+    defining: Container[str],
+) -> tuple[ChangedSetting, ...]:
     """Settings that both runs have and that make their numbers mean different things."""
     return tuple(
         setting for setting in settings if setting.name in defining and setting.name in first and setting.name in second
@@ -233,7 +236,7 @@ def is_seed(name: str) -> bool:
 
 
 def _moved(
-    first: Measured, second: Measured, pairs: Sequence[tuple[int, int]], quantity: Quantity, seed: int
+    first: MeasuredCases, second: MeasuredCases, pairs: Sequence[tuple[int, int]], quantity: Quantity, seed: int
 ) -> Moved | None:
     """None where no pair has the quantity."""
     ones, twos = first.values(quantity), second.values(quantity)

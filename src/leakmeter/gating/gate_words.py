@@ -10,11 +10,12 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from leakmeter.core.plain import counted, excerpt
-from leakmeter.core.quantity import COUNTED, Check, Item, Number
+from leakmeter.core.quantity import COUNTED, Check, Counterexample, Number
 from leakmeter.core.record import JsonObject
 from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.stats.aggregates import EXTREMES
-from leakmeter.stats.stats import FEWEST_FOR_INTERVAL, FloatArray
+from leakmeter.stats.arrays import FloatArray
+from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 
 _WITHIN: Final = {"<=": "at most", "<": "below", ">=": "at least", ">": "above"}
 _TOLD: Final = {"holds": "holds ", "broken": "BROKEN", "undecided": "UNDECIDED"}
@@ -113,7 +114,7 @@ def check_lines(checks: Sequence[Check]) -> list[str]:
     return lines
 
 
-def _case(item: Item) -> str:
+def _case(item: Counterexample) -> str:
     return f"case {item.number}" if item.id is None else excerpt(item.id, _ID_AT_MOST)
 
 

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from leakmeter.data import foreign
-from leakmeter.data.foreign import Fields, choice_of, getter
+from leakmeter.data.foreign import LoggedFields, choice_of, getter
 from leakmeter.integrations.log import AnswerLog
 from leakmeter.integrations.runs import Recorder, guarded
 from leakmeter.overriding import override
-from leakmeter.traces.span import Kind
+from leakmeter.traces.span import SpanKind
 
 
-def _started(kind: Kind) -> Callable[..., None]:
+def _started(kind: SpanKind) -> Callable[..., None]:
     def on_start(self: LangChainCallback, serialized: Any, content: Any, *, run_id: Any, **kwargs: Any) -> None:
         self._begin(kind, run_id, kwargs)
 
@@ -51,7 +51,7 @@ class LangChainCallback(Recorder):
     def _spoil(self, *args: Any, run_id: Any = None, parent_run_id: Any = None, **kwargs: Any) -> None:
         self._drop(run_id, parent_run_id)
 
-    def _begin(self, kind: Kind, run_id: Any, options: Fields, **sent: Any) -> None:
+    def _begin(self, kind: SpanKind, run_id: Any, options: LoggedFields, **sent: Any) -> None:
         metadata, params = options.get("metadata") or {}, (options.get("invocation_params"), options.get("options"))
         recipient = metadata.get("recipient") if metadata.get("recipient") is not None else metadata.get("user_id")
         described = {name: metadata.get(f"ls_{name}") for name in ("temperature", "max_tokens")}
@@ -98,14 +98,14 @@ class LangChainCallback(Recorder):
     on_llm_new_token = on_stream_event = on_agent_action = on_agent_finish = on_retry = on_custom_event = on_text
 
 
-def _choices(response: Any) -> list[Fields]:
+def _choices(response: Any) -> list[LoggedFields]:
     """Of an `LLMResult` for one prompt."""
     model = foreign.model_of(getter(response)("llm_output"))
     generations = next(iter(getter(response)("generations") or ()), ())
     return [_choice(getter(generation), model) for generation in generations]
 
 
-def _choice(get: Callable[[str], Any], model: str | None) -> Fields:
+def _choice(get: Callable[[str], Any], model: str | None) -> LoggedFields:
     ended = (get("generation_info") or {}).get("finish_reason")
     if (message := get("message")) is None:
         return choice_of(get("text") or "", finish_reason=ended, model=model)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from leakmeter.data import foreign
-from leakmeter.data.foreign import Fields, choice_of, documents_of, getter
+from leakmeter.data.foreign import LoggedFields, choice_of, documents_of, getter
 from leakmeter.errors import UsageError
-from leakmeter.integrations.runs import Recorder, Run, guarded, is_answering
+from leakmeter.integrations.runs import CallbackRun, Recorder, guarded, is_answering
 from leakmeter.overriding import override
 
 
@@ -79,18 +79,18 @@ class LlamaIndexCallback(Recorder):
         event = args[0] if args else kwargs.get("id_")
         self._drop(event if isinstance(event, str) else getattr(event, "span_id", None))
 
-    def _broken(self, run: Run | None) -> None:
+    def _broken(self, run: CallbackRun | None) -> None:
         if run is not None:
             choices = [] if run.streamed is None else [_choice(run.streamed)]
             self._end(run.id, choices=choices, has_failed=True)
 
 
-def _sent(event: Any, settings: Fields) -> Fields:
+def _sent(event: Any, settings: LoggedFields) -> LoggedFields:
     chat, call_settings = getattr(event, "messages", None), (event.model_dict, event.additional_kwargs)
     sent = {"prompt": event.prompt} if chat is None else {"messages": foreign.messages_of(chat)}
     return foreign.asked_of(settings, *call_settings, **sent)
 
 
-def _choice(response: Any) -> Fields:
+def _choice(response: Any) -> LoggedFields:
     get = getter(response)
     return choice_of(get("text") if get("message") is None else get("message"), response_id=getter(get("raw"))("id"))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core.files import open_private
-from leakmeter.data.foreign import SAMPLING, Fields, documents_of, messages_of, name_of, sampling_of
+from leakmeter.data.foreign import SAMPLING, LoggedFields, documents_of, messages_of, name_of, sampling_of
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 
 SCHEMA: Final = "leakmeter-answer/1"
@@ -59,7 +59,7 @@ class AnswerLog:
         self._warned: set[str] = set()
         self._lock: Final = threading.Lock()
 
-    def append(self, fields: Fields, source: str) -> bool:
+    def append(self, fields: LoggedFields, source: str) -> bool:
         """Append an answer that a library gave (see `log_answer`; also `interrupted` and `incomplete`). Returns False
         where nothing was answered, or it could not be written."""
         with self.guarding("log_answer"):
@@ -86,7 +86,7 @@ class AnswerLog:
             if is_new:
                 _LOGGER.warning("%s (said once)", error)
 
-    def _write(self, line: Fields) -> None:
+    def _write(self, line: LoggedFields) -> None:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = open_private(self.path, _APPENDING)
@@ -140,7 +140,7 @@ def log_answer(log: AnswerLog | str | os.PathLike[str], **fields: Any) -> bool:
     return opened(log).append(fields, "record")
 
 
-def _line(fields: Fields, source: str) -> Fields | None:
+def _line(fields: LoggedFields, source: str) -> LoggedFields | None:
     """What a line holds; None where nothing was answered."""
     values = {name: value for name, value in fields.items() if value is not None}
     if unknown := next((name for name in values if name not in _FIELDS), None):

@@ -10,17 +10,17 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from leakmeter.data.foreign import Fields, choice_of, getter, messages_of, parsed, sampling_of, turn_of
+from leakmeter.data.foreign import LoggedFields, choice_of, getter, messages_of, parsed, sampling_of, turn_of
 from leakmeter.integrations.runs import Recorder, guarded
 from leakmeter.overriding import override
 from leakmeter.traces.formats import openinference, otel
-from leakmeter.traces.span import Span
+from leakmeter.traces.span import TraceSpan
 
 _PREFIXES: Final = {"llm.": "LLM", "retrieval.documents.": "RETRIEVER", "reranker.": "RERANKER"}
 _RECIPIENTS: Final = ("user.id", "enduser.id", "enduser.pseudo.id")
 
 
-class _Step(Span):
+class _Step(TraceSpan):
     """A span whose call is left as it was given."""
 
     prompt_and_answer: tuple[Any, Any] = (None, None)
@@ -88,7 +88,7 @@ def _ids(span: Any) -> tuple[str, str | None]:
     return f"{span.get_span_context().span_id:016x}", None if span.parent is None else f"{span.parent.span_id:016x}"
 
 
-def _is_cut(span: Any, held: Fields) -> bool:
+def _is_cut(span: Any, held: LoggedFields) -> bool:
     """Whether limits of the SDK took attributes away, or the ends of texts."""
     if getattr(span, "dropped_attributes", 0) or getattr(span, "dropped_events", 0):
         return True
@@ -97,16 +97,16 @@ def _is_cut(span: Any, held: Fields) -> bool:
     return isinstance(longest, int) and any(isinstance(value, str) and len(value) >= longest for value in held.values())
 
 
-def _fields(documents: list[list[str | None]]) -> tuple[Fields, ...]:
+def _fields(documents: list[list[str | None]]) -> tuple[LoggedFields, ...]:
     return tuple({"id": id_, "text": text} for id_, text in documents)
 
 
-def _call(step: _Step, held: Fields) -> Fields:
+def _call(step: _Step, held: LoggedFields) -> LoggedFields:
     """What a model was sent, which is empty where the span does not say it, and what it answered."""
     prompt, answer = step.prompt_and_answer
     if isinstance(prompt, Mapping) and "prompts" in prompt:
         first = next(iter(prompt["prompts"]), None)
-        sent: Fields = {"prompt": first if isinstance(first, str) else getter(getter(first)("prompt"))("text")}
+        sent: LoggedFields = {"prompt": first if isinstance(first, str) else getter(getter(first)("prompt"))("text")}
     else:
         sent = {"messages": messages_of(prompt) if isinstance(prompt, list) else None}
     settings = {"model": step.model, "sampling": sampling_of(step.parameters), "n_tools": step.n_tools}

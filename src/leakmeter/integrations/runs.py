@@ -19,40 +19,40 @@ from functools import wraps
 from itertools import count
 from typing import Any, Final, TypeVar, cast
 
-from leakmeter.data.foreign import Fields, documents_of, name_of, strings
+from leakmeter.data.foreign import LoggedFields, documents_of, name_of, strings
 from leakmeter.errors import UsageError
 from leakmeter.integrations.log import AnswerLog, opened
-from leakmeter.traces.span import Kind
+from leakmeter.traces.span import SpanKind
 
 MOST_OPEN: Final = 4096
 """Traces that are kept at a time; the oldest is ended when there are more."""
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class CallbackRun:
     id: str
     trace: Trace
-    parent: Run | None
+    parent: CallbackRun | None
     began: int
-    kind: Kind = "other"
-    sent: Fields = field(default_factory=dict)
+    kind: SpanKind = "other"
+    sent: LoggedFields = field(default_factory=dict)
     """What a model was sent: fields of a line."""
-    choices: list[Fields] = field(default_factory=list)
+    choices: list[LoggedFields] = field(default_factory=list)
     """What a model answered (see `data.foreign.choice_of`); of a call that failed, what had been streamed."""
     ended: int | None = None
     time: datetime | None = None
     has_failed: bool = False
     is_cut: bool = False
-    documents: tuple[Fields, ...] = ()
+    documents: tuple[LoggedFields, ...] = ()
     """Of a retriever or a reranker."""
-    replaced: tuple[Fields, ...] = ()
+    replaced: tuple[LoggedFields, ...] = ()
     """Of a reranker: what it was given, in place of which its own stand."""
-    used: tuple[Fields, ...] = ()
+    used: tuple[LoggedFields, ...] = ()
     """Documents that the model calls below it were given, where the library says so."""
     streamed: Any = None
     """Of a model's answer, what has come so far."""
 
-    def above(self) -> Iterator[Run]:
+    def above(self) -> Iterator[CallbackRun]:
         run = self.parent
         while run is not None:
             yield run
@@ -66,25 +66,25 @@ class Run:
 class Trace:
     id: str
     recipient: str | None = None
-    documents: tuple[Fields, ...] = ()
-    runs: list[Run] = field(default_factory=list)
+    documents: tuple[LoggedFields, ...] = ()
+    runs: list[CallbackRun] = field(default_factory=list)
     n_open: int = 0
     is_spoiled: bool = False
     returned: Counter[str] = field(default_factory=Counter)
     """Texts that runs without parent returned, and how often."""
 
-    def calls(self) -> list[Run]:
+    def calls(self) -> list[CallbackRun]:
         """Calls of models that have ended, without those around another call."""
         around = {above for run in self.runs if run.choices for above in run.above()}
         calls = [run for run in self.runs if run.kind == "llm" and run.ended and run not in around]
         return sorted(calls, key=lambda run: run.ended or 0)
 
-    def answers(self, calls: Sequence[Run]) -> list[tuple[Run, int]]:
+    def answers(self, calls: Sequence[CallbackRun]) -> list[tuple[CallbackRun, int]]:
         """Which choices of which calls were the answers. A call that calls tools is none, nor one around another call.
         Of the rest: those whose text the trace returned (the last ones, if more calls had it), or else the last. What a
         run returned that then failed was not told, but what had been streamed before a call broke off may have been."""
         left, whole = self.returned.copy(), [run for run in calls if run.is_whole()]
-        out: list[tuple[Run, int]] = []
+        out: list[tuple[CallbackRun, int]] = []
         for run, number in reversed(_texts(whole)):
             text = run.choices[number]["answer"].strip()
             if left[text]:
@@ -93,7 +93,7 @@ class Trace:
         broken = [run for run in calls if run.has_failed and _texts([run])]
         return out or _texts([*broken, *whole][-1:])
 
-    def documents_for(self, call: Run) -> list[Fields]:
+    def documents_for(self, call: CallbackRun) -> list[LoggedFields]:
         """What had been retrieved when a call began, or what the library says that it was given."""
         held = list(self.documents)
         if used := next((run.used for run in call.above() if run.used), None):
@@ -105,7 +105,7 @@ class Trace:
                 held = [*(document for document in held if document not in run.replaced), *run.documents]
         return held
 
-    def lines(self) -> Iterator[Fields]:
+    def lines(self) -> Iterator[LoggedFields]:
         """The answers, as fields of `log_answer`."""
         calls = self.calls()
         answers = self.answers(calls)
@@ -131,7 +131,7 @@ class Trace:
             raise UsageError("an answer without text, such as a call of a tool, or without its prompt is not logged")
 
 
-def _texts(calls: Iterable[Run]) -> list[tuple[Run, int]]:
+def _texts(calls: Iterable[CallbackRun]) -> list[tuple[CallbackRun, int]]:
     """Calls and the numbers of their choices that are text, of a prompt that is known."""
     return [(run, number) for run in calls if run.sent for number, choice in enumerate(run.choices) if choice["answer"]]
 
@@ -188,7 +188,7 @@ class Recorder:
         self.log = opened(log)
         self._recipient = recipient
         self._traces: OrderedDict[int, Trace] = OrderedDict()
-        self._of: dict[str, Run] = {}
+        self._of: dict[str, CallbackRun] = {}
         self._numbers = count(1)
         self._lock = threading.RLock()
 
@@ -204,18 +204,18 @@ class Recorder:
         if trace.n_open == 0:
             self._finish(trace)
 
-    def _run(self, id_: object) -> Run | None:
+    def _run(self, id_: object) -> CallbackRun | None:
         return self._of.get(str(id_))
 
-    def _start(self, id_: object, parent: object = None, kind: Kind = "other", **fields: Any) -> None:
-        """A run begins; `fields` may have `sent`, as of `Run`, and `recipient` and `trace_id` of its trace."""
+    def _start(self, id_: object, parent: object = None, kind: SpanKind = "other", **fields: Any) -> None:
+        """A run begins; `fields` may have `sent`, as of `CallbackRun`, and `recipient` and `trace_id` of its trace."""
         name, oldest = str(id_), None
         with self._lock:
             if name in self._of:
                 return
             above = self._run(parent)
             trace = self._new_trace(fields.get("trace_id") or name) if above is None else above.trace
-            self._of[name] = Run(name, trace, above, next(self._numbers), kind, fields.get("sent") or {})
+            self._of[name] = CallbackRun(name, trace, above, next(self._numbers), kind, fields.get("sent") or {})
             trace.runs.append(self._of[name])
             trace.n_open += 1
             trace.recipient = trace.recipient or name_of(fields.get("recipient"))
@@ -225,7 +225,7 @@ class Recorder:
             self._finish(oldest)
 
     def _end(self, id_: object, *, returned: Any = None, recipient: object = None, **known: Any) -> None:
-        """A run has ended; `known` are fields of `Run`. One that has not begun, or has ended, is passed over."""
+        """A run has ended; `known` are fields of `CallbackRun`. One that has not begun or has ended is passed over."""
         with self._lock:
             run = self._run(id_)
             if run is None or run.ended is not None:

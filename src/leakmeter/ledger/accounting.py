@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakmeter.stats.stats import UNDEFINED, FloatArray, Posterior, posterior_of
+from leakmeter.stats.arrays import FloatArray
+from leakmeter.stats.stats import UNDEFINED, Posterior, posterior_of
 
 UNMET = "not all conditions for adding up are met"
 IMPOSSIBLE = "impossible with it in the prompt: the scoring model is not the model that answered"

@@ -9,7 +9,7 @@ from typing import Final
 
 from leakmeter.core.measure import NATS
 from leakmeter.core.plain import counted
-from leakmeter.core.quantity import Check, Item, Number
+from leakmeter.core.quantity import Check, Counterexample, Number
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import shown
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Pair
@@ -73,7 +73,7 @@ def check(book: Book, budget: Budget) -> tuple[list[Pair], list[Pair], Check]:
     if unknown:
         sentence += f" Whether {n_unknown} of {len(groups)} are within it is not known: {_why(groups)}."
     # A repository's own pages show JUnit XML to others: there are numbers of rows here, and no ids.
-    worst = tuple(Item(number, group.total.largest_running_nats) for number, group in enumerate(over[:5], 1))
+    worst = tuple(Counterexample(number, group.total.largest_running_nats) for number, group in enumerate(over[:5], 1))
     number = Number(value, groups[0].total.interval_nats, NATS, len(groups))
     about = (
         f"Largest magnitude so far of the summed signed log-likelihood ratios of a {budget.kind}'s presence over "

@@ -24,9 +24,9 @@ from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.ledger.budgets import Budget
 from leakmeter.ledger.flags import scored_at
 from leakmeter.ledger.keys import shown
-from leakmeter.ledger.measuring import ENTITY, Measured, Measuring, measured
+from leakmeter.ledger.measuring import ENTITY, MeasuredAnswers, Measuring, measured
 from leakmeter.ledger.store import Ledger
-from leakmeter.ledger.totals import DOCUMENT, Book, Disclosed, Event, Item, Look, total_of
+from leakmeter.ledger.totals import DOCUMENT, Book, LedgerDisclosure, LedgerEvent, LedgerItem, Look, total_of
 from leakmeter.text import matching
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.entities import person
@@ -39,7 +39,7 @@ from leakmeter.traces.places import find as find_documents
 if TYPE_CHECKING:
     from leakmeter.engine.loading import KeptModel
     from leakmeter.engine.ready import ReadyPlan
-    from leakmeter.results.result import Part
+    from leakmeter.results.result import PartContent
 
 _ANSWER: Final = "the answer"
 NOTE: Final = "A monitor, not a bound: a refusal, and the answer given instead, also reveal something."
@@ -120,7 +120,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GuardVerdict:
     """What a guard says of one answer."""
 
     within: bool
@@ -138,7 +138,7 @@ class Verdict:
     flags: tuple[str, ...]
     """Why the sums are no observer's log-odds; see `docs/ledger.md`."""
     note: str = NOTE
-    _rows: Measured = field(repr=False, compare=False, kw_only=True)
+    _rows: MeasuredAnswers = field(repr=False, compare=False, kw_only=True)
     _answer: str = field(repr=False, compare=False, kw_only=True)
 
     @property
@@ -200,7 +200,7 @@ class Guard:
         record: bool = True,
         redact: bool = True,
         trace_id: str | None = None,
-    ) -> Verdict:
+    ) -> GuardVerdict:
         """Say whether an answer stays within what is left of the budget.
 
         Args:
@@ -236,7 +236,7 @@ class Guard:
                 verdict = replace(verdict, cuts=tuple(self._cuts(logged, verdict)))
         return verdict
 
-    def record(self, verdict: Verdict) -> Verdict:
+    def record(self, verdict: GuardVerdict) -> GuardVerdict:
         """Count an answer as told that is not counted yet, such as one that was shown though it is over the budget.
 
         Args:
@@ -250,7 +250,7 @@ class Guard:
         self.ledger.commit(verdict._rows.rows, model=verdict._rows.model)
         return replace(verdict, recorded=True)
 
-    def _recorded(self, verdict: Verdict) -> Verdict:
+    def _recorded(self, verdict: GuardVerdict) -> GuardVerdict:
         """The answer counted as told, unless another process has told so much since that it is not within any more."""
         latest = verdict
 
@@ -262,7 +262,7 @@ class Guard:
         recorded = self.ledger.commit(verdict._rows.rows, model=verdict._rows.model, provided=is_within)
         return replace(latest, pieces=verdict.pieces, recorded=recorded)
 
-    def _has_known(self, measured: Measured) -> bool:
+    def _has_known(self, measured: MeasuredAnswers) -> bool:
         """Add the ledger's rows of an answer, which may be forgotten before it is counted. Returns whether no number is
         missing."""
         (event,) = measured.rows["events"]
@@ -275,7 +275,7 @@ class Guard:
         measured.rows["mentions"] += [row for row in rows["mentions"] if row["content"] in contents]
         return names <= {row["score"] for row in measured.rows["measured"]}
 
-    def _scored(self, texts: dict[str, str], ready: ReadyPlan) -> Iterator[Part]:
+    def _scored(self, texts: dict[str, str], ready: ReadyPlan) -> Iterator[PartContent]:
         for part in ready.measure():
             entities = (span["entity"] for span in part[0]["spans"] if span["entity"] is not None)
             texts |= {self.ledger.keys.entity(entity["type"], entity["value"]): entity["text"] for entity in entities}
@@ -317,12 +317,12 @@ class Guard:
             where=_ANSWER,
         )
 
-    def _verdict(self, rows: Measured, texts: Mapping[str, str], answer: str) -> Verdict:
+    def _verdict(self, rows: MeasuredAnswers, texts: Mapping[str, str], answer: str) -> GuardVerdict:
         (row,) = rows.rows["events"]
         book = Book(self.ledger, rows.rows)
-        event = cast(Event, {**row, "order": len(book.events)})
+        event = cast(LedgerEvent, {**row, "order": len(book.events)})
         looks = list(book.looks_of(event, self.budget.kind))
-        earlier: dict[Item, list[Look]] = {look.item: [] for look in looks}
+        earlier: dict[LedgerItem, list[Look]] = {look.item: [] for look in looks}
         for look in book.looks(self.budget.kind):
             is_theirs = not self.budget.by_recipient or look.event["recipient"] == event["recipient"]
             if look.item in earlier and is_theirs and look.event["event"] != event["event"]:
@@ -334,7 +334,7 @@ class Guard:
             UsedPiece(texts.get(name, shown(name)), kinds.get(name, ""), row["signed_nats"], row["noise_nats"])
             for name, row in scores.items()
         ]
-        return Verdict(
+        return GuardVerdict(
             within=all(use.within for use in uses),
             uses=tuple(uses),
             pieces=tuple(sorted(pieces, key=lambda piece: -abs(piece.signed_nats or 0.0))),
@@ -367,7 +367,7 @@ class Guard:
             within=with_it.largest_running_nats <= self.budget.nats,
         )
 
-    def _cuts(self, logged: LoggedAnswer, verdict: Verdict) -> Iterator[Cut]:
+    def _cuts(self, logged: LoggedAnswer, verdict: GuardVerdict) -> Iterator[Cut]:
         over = {use.id: use for use in verdict.uses if not use.within}
         for document in logged.documents:
             use = over.get(self.ledger.keys.document(document.id))
@@ -390,8 +390,8 @@ class Guard:
             )
 
 
-def _held_spans(disclosures: Iterable[Disclosed], answer: str) -> list[HeldSpan]:
-    by_place: dict[tuple[int, int], list[Disclosed]] = defaultdict(list)
+def _held_spans(disclosures: Iterable[LedgerDisclosure], answer: str) -> list[HeldSpan]:
+    by_place: dict[tuple[int, int], list[LedgerDisclosure]] = defaultdict(list)
     for disclosed in disclosures:
         if disclosed.is_sensitive:
             by_place[disclosed.row["first_character"], disclosed.row["last_character"] + 1].append(disclosed)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from leakmeter.engine.loading import KeptModel
     from leakmeter.engine.measure import Callbacks
     from leakmeter.engine.ready import ReadyPlan
-    from leakmeter.results.result import Part
+    from leakmeter.results.result import PartContent
 
 BATCH: Final = 20
 """Answers whose numbers are committed together, at most."""
@@ -129,11 +129,11 @@ class Setup:
         return ledger.keys.scored(self.id, messages, places, answer.answer)
 
 
-Score = Callable[["ReadyPlan"], Iterable["Part"]]
+Score = Callable[["ReadyPlan"], Iterable["PartContent"]]
 """Measures cases, whose ids are the names of their scores."""
 
 
-class Watch(Protocol):
+class ProgressWatch(Protocol):
     """Who shows how the work goes on."""
 
     def expect(self, n: int, *, goes_on: bool) -> None:
@@ -153,7 +153,7 @@ def add(
     how: Measuring | None = None,
     *,
     notify: Callable[[str], None] = lambda line: None,
-    watch: Watch | None = None,
+    watch: ProgressWatch | None = None,
     added: Added | None = None,
 ) -> Added:
     """Add logged answers, as `traces.TraceReader` yields them, to a ledger: those that it has not are measured, and
@@ -200,7 +200,7 @@ def _is_full(batch: Sequence[LoggedAnswer]) -> bool:
 class _Work:
     """The work of one batch, as it is shown."""
 
-    watch: Watch
+    watch: ProgressWatch
     outcome: Added
     """Of the batches before."""
     goes_on: bool
@@ -266,7 +266,7 @@ def _add_batch(
     backend: Backend,
     how: Measuring,
     outcome: Added,
-    watch: Watch | None,
+    watch: ProgressWatch | None,
 ) -> None:
     # Another process may have added them while this one waited.
     known = _known(ledger)
@@ -284,7 +284,7 @@ def _add_batch(
 
 
 @dataclass(slots=True)
-class Measured:
+class MeasuredAnswers:
     """Answers as rows that are not committed yet."""
 
     rows: dict[str, list[JsonObject]]
@@ -302,14 +302,14 @@ def measured(
     how: Measuring,
     score: Score,
     work: _Work | None = None,
-) -> Measured:
+) -> MeasuredAnswers:
     """Score what the ledger has no numbers of, and make rows of all answers that can be scored. Writes no table."""
     if answers:
         _check_chat(backend)
     state, stored = ledger.read("measured")
     scored = {row["score"]: row["n_tokens"] for row in stored["measured"]}
     rows: dict[str, list[JsonObject]] = {table: [] for table in KEYS}
-    result = Measured(rows)
+    result = MeasuredAnswers(rows)
     of_event: dict[int, dict[str, str]] = {number: {} for number in range(len(answers))}
     new: set[int] = set()
     at: dict[float, list[int]] = {}
@@ -399,13 +399,13 @@ def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) ->
     return usable, problems
 
 
-def _in_runs(ledger: Ledger, watch: Watch | None, ready: ReadyPlan) -> Iterator[Part]:
+def _in_runs(ledger: Ledger, watch: ProgressWatch | None, ready: ReadyPlan) -> Iterator[PartContent]:
     """Measure into a run of the ledger's, so that a killed command goes on."""
     from leakmeter.engine.measure import Callbacks
 
     n_done = 0
 
-    def parts() -> Iterator[Part]:
+    def parts() -> Iterator[PartContent]:
         nonlocal n_done
         with (
             watch.pass_of(ready.backend, len(ready.prepared)) if watch else nullcontext(Callbacks()) as callbacks,
@@ -435,7 +435,7 @@ def _take(
     ledger: Ledger,
     rows: dict[str, list[JsonObject]],
     key: str,
-    part: Part,
+    part: PartContent,
     answer: LoggedAnswer,
     setup: Setup,
     *,
@@ -467,7 +467,7 @@ def _contents(ledger: Ledger, answer: LoggedAnswer) -> dict[str, str]:
 
 
 def _disclosures(
-    ledger: Ledger, key: str, part: Part, answer: LoggedAnswer, entities: Sequence[JsonObject]
+    ledger: Ledger, key: str, part: PartContent, answer: LoggedAnswer, entities: Sequence[JsonObject]
 ) -> Iterator[JsonObject]:
     texts, measurements = part
     contents = _contents(ledger, answer)
@@ -522,7 +522,7 @@ def _told_of(
     ]
 
 
-def _n_tokens(part: Part) -> int:
+def _n_tokens(part: PartContent) -> int:
     return len(part[0]["responses"][0]["tokens"])
 
 

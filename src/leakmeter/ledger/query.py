@@ -12,8 +12,8 @@ from leakmeter.ledger.report import record
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.tables import TABLES
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
-from leakmeter.results.limits import DEFAULT_LIMITS, Limits
-from leakmeter.results.query import Answer, ask_tables
+from leakmeter.results.limits import DEFAULT_LIMITS, QueryLimits
+from leakmeter.results.query import SqlAnswer, ask_tables
 
 _NATS: Final = pa.float64()
 TOTALS: Final[Mapping[str, tuple[pa.DataType, str]]] = {
@@ -44,7 +44,7 @@ _OF_DISCLOSURES: Final = pa.schema(
 )
 
 
-def ask(sql: str, ledger: Ledger, limits: Limits = DEFAULT_LIMITS) -> Answer:
+def ask(sql: str, ledger: Ledger, limits: QueryLimits = DEFAULT_LIMITS) -> SqlAnswer:
     """What a query, one SELECT over `totals` and the tables of the ledger, says of it."""
     _, rows = ledger.read()
     schemas, lowered = dict(TABLES) | {DISCLOSURES: _OF_DISCLOSURES}, sql.lower()

@@ -16,7 +16,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.ledger.flags import SENTENCES
 from leakmeter.ledger.keys import RECIPIENT, shown
-from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Disclosed, Event, Look, Pair, shared_draws
+from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, LedgerDisclosure, LedgerEvent, Look, Pair, shared_draws
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text, percent
 
@@ -40,7 +40,7 @@ _MOST_TIME: Final = timedelta(hours=72)
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class LedgerNames:
     """How people are called, and where their pages are: `in_clear` by the names that are kept, those of `named` in any
     case. `address` maps kind and id of a document, a subject, a recipient, a day or an answer to a page, or to ""."""
 
@@ -94,7 +94,7 @@ def records(book: Book, by: str) -> list[JsonObject]:
 
 
 def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
-    names = Names(book, show_names, frozenset(book.recipients))
+    names = LedgerNames(book, show_names, frozenset(book.recipients))
     table = rows_table(book, by, names)
     pairs = book.pairs(SUBJECT if by == SUBJECT else DOCUMENT, by_recipient=True)
     return b.Report(
@@ -110,7 +110,7 @@ def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
     )
 
 
-def _limits(pairs: Sequence[Pair], names: Names, *, has_people: bool) -> Iterator[b.Block]:
+def _limits(pairs: Sequence[Pair], names: LedgerNames, *, has_people: bool) -> Iterator[b.Block]:
     """Which sums are no finding, or not what an observer knows; and why people are called by pseudonyms."""
     if n := names.book.n_shared_draws:
         yield b.Warning(shared_draws(n))
@@ -134,13 +134,13 @@ def _is_quiet(pair: Pair) -> bool:
     return total.largest_running_nats <= max(total.noise_nats, total.placebo_running_nats or 0.0)
 
 
-def rows_table(book: Book, by: str, names: Names) -> b.Table:
+def rows_table(book: Book, by: str, names: LedgerNames) -> b.Table:
     if by in (DOCUMENT, SUBJECT):
         return _pairs_table(book, by, book.pairs(by, by_recipient=True), names)
     return _worst_table(book, by, names)
 
 
-def overview(book: Book, names: Names) -> list[b.Block]:
+def overview(book: Book, names: LedgerNames) -> list[b.Block]:
     rows = []
     for look in _worst_answers(book)[:_MOST_ANSWERS]:
         event = look.event
@@ -152,13 +152,13 @@ def overview(book: Book, names: Names) -> list[b.Block]:
 
 
 def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Report:
-    names = Names(book, show_names, frozenset(book.recipients))
+    names = LedgerNames(book, show_names, frozenset(book.recipients))
     pairs = [pair for pair in book.pairs(SUBJECT, by_recipient=True) if pair.item.id == subject]
     blocks = [*subject_blocks(book, subject, names), *_limits(pairs, names, has_people=True)]
     return b.Report("Subject of the ledger", "ledger", blocks)
 
 
-def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
+def subject_blocks(book: Book, subject: str, names: LedgerNames) -> list[b.Block]:
     pairs = [pair for pair in book.pairs(SUBJECT, by_recipient=True) if pair.item.id == subject]
     contents: Counter[str] = Counter()
     contents_of: dict[str, set[str]] = defaultdict(set)
@@ -189,7 +189,7 @@ def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
     ]
 
 
-def _revealed(pairs: Sequence[Pair], name: b.Phrase, none_had: str, names: Names) -> b.Headline:
+def _revealed(pairs: Sequence[Pair], name: b.Phrase, none_had: str, names: LedgerNames) -> b.Headline:
     """What the answers reveal of one thing, or that no prompt had it."""
     if not pairs:
         return b.Headline((none_had, *b.parts(name), " in its prompt."))
@@ -198,7 +198,7 @@ def _revealed(pairs: Sequence[Pair], name: b.Phrase, none_had: str, names: Names
     return b.Headline(("The answers to ", *recipient, f" reveal {nats} nats of ", *b.parts(name), "."))
 
 
-def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
+def document_blocks(book: Book, document: str, names: LedgerNames) -> list[b.Block]:
     pairs = [pair for pair in book.pairs(DOCUMENT, by_recipient=True) if pair.item.id == document]
     contents = {content for id_, content in book.documents if id_ == document}
     versions = b.Text(f"The ledger has {len(contents)} versions of it, each with its own rows.", "soft")
@@ -229,7 +229,7 @@ def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
     ]
 
 
-def events_blocks(book: Book, called: b.Phrase, events: Sequence[Event], names: Names) -> list[b.Block]:
+def events_blocks(book: Book, called: b.Phrase, events: Sequence[LedgerEvent], names: LedgerNames) -> list[b.Block]:
     """What some answers told of documents and of people."""
     headline = (*b.parts(called), f": {counted(len(events), 'answer')}")
     tables: list[b.Block] = []
@@ -244,7 +244,7 @@ def events_blocks(book: Book, called: b.Phrase, events: Sequence[Event], names: 
     return [b.Headline((*headline, ".")), *_disclosed(book, names, events), *tables, *_notes(book)]
 
 
-def answer_blocks(book: Book, event: Event, names: Names) -> list[b.Block]:
+def answer_blocks(book: Book, event: LedgerEvent, names: LedgerNames) -> list[b.Block]:
     looks = [*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)]
     worst = max(looks, key=lambda look: look.told_nats, default=None)
     headline: tuple[str | b.Untrusted, ...] = (
@@ -269,7 +269,7 @@ def answer_blocks(book: Book, event: Event, names: Names) -> list[b.Block]:
 
 
 def over_blocks(
-    book: Book, over: Sequence[Pair], unknown: Sequence[Pair], names: Names, *, by_recipient: bool
+    book: Book, over: Sequence[Pair], unknown: Sequence[Pair], names: LedgerNames, *, by_recipient: bool
 ) -> list[b.Block]:
     blocks: list[b.Block] = []
     for groups, caption in ((over, "Over the budget"), (unknown, "Not known whether within the budget")):
@@ -280,7 +280,7 @@ def over_blocks(
 
 
 def page(book: Book, *, show_names: bool = False) -> b.Report:
-    names = Names(book, show_names)
+    names = LedgerNames(book, show_names)
     tables = [rows_table(book, by, names) for by in BY]
     return b.Report(
         "Ledger of answers",
@@ -298,7 +298,7 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
     )  # fmt: skip
 
 
-def _lead(book: Book, names: Names) -> Iterator[b.Block]:
+def _lead(book: Book, names: LedgerNames) -> Iterator[b.Block]:
     """The finding, who was told what, and charts of it."""
     pairs = book.pairs(DOCUMENT, by_recipient=True)
     yield _headline(book, names)
@@ -313,7 +313,7 @@ def _lead(book: Book, names: Names) -> Iterator[b.Block]:
         yield from _timelines(pairs, names)
 
 
-def _headline(book: Book, names: Names) -> b.Headline:
+def _headline(book: Book, names: LedgerNames) -> b.Headline:
     pairs = book.pairs(DOCUMENT, by_recipient=True)
     numbers = ((len(book.events), "answer"), (len(book.documents), DOCUMENT), (len(book.recipients), RECIPIENT))
     counts = ", ".join(counted(n, noun) for n, noun in numbers)
@@ -331,12 +331,12 @@ def _headline(book: Book, names: Names) -> b.Headline:
 
 def _disclosed(
     book: Book,
-    names: Names,
-    events: Sequence[Event] | None = None,
-    is_meant: Callable[[Disclosed], bool] = lambda disclosed: True,
+    names: LedgerNames,
+    events: Sequence[LedgerEvent] | None = None,
+    is_meant: Callable[[LedgerDisclosure], bool] = lambda disclosed: True,
 ) -> list[b.Table]:
     """Who was told what in some answers, personal and secret things first; no table where nothing was disclosed."""
-    groups: dict[tuple[str | None, str, str], list[Disclosed]] = defaultdict(list)
+    groups: dict[tuple[str | None, str, str], list[LedgerDisclosure]] = defaultdict(list)
     for disclosed in filter(is_meant, book.disclosed(book.events if events is None else events)):
         groups[disclosed.event["recipient"], disclosed.kind, disclosed.document].append(disclosed)
     most = {group: max(rows, key=lambda disclosed: disclosed.nats) for group, rows in groups.items()}
@@ -377,7 +377,7 @@ def _disclosed(
 
 
 def _pairs_table(
-    book: Book, kind: str, pairs: Sequence[Pair], names: Names, caption: str = "", *, by_recipient: bool = True
+    book: Book, kind: str, pairs: Sequence[Pair], names: LedgerNames, caption: str = "", *, by_recipient: bool = True
 ) -> b.Table:
     """A row for each pair: what it is of, if a kind is given, and to whom."""
     heads = {DOCUMENT: ["Document"], SUBJECT: ["Subject", "Type"]}.get(kind, [])
@@ -411,7 +411,7 @@ def _pairs_table(
 def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Pair | None]]:
     """Of each recipient or day: answers, documents in their prompts, and what was told most of."""
 
-    def group(event: Event) -> Any:
+    def group(event: LedgerEvent) -> Any:
         return event["day"] if by == "day" else event["recipient"]
 
     counts: Counter[Any] = Counter(map(group, book.events))
@@ -431,7 +431,7 @@ def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Pair | None]]:
         yield key, counts[key], len({look.item for look in looks[key]}), worst.get(key)
 
 
-def _worst_table(book: Book, by: str, names: Names) -> b.Table:
+def _worst_table(book: Book, by: str, names: LedgerNames) -> b.Table:
     head = "Day" if by == "day" else "Recipient"
     other = ("Recipient",) if by == "day" else ()
     columns = (
@@ -450,7 +450,7 @@ def _worst_table(book: Book, by: str, names: Names) -> b.Table:
     return b.Table(columns, rows, _WHAT[by], rest=(by, f"{by}s"), sortable=True)
 
 
-def _matrix(pairs: Sequence[Pair], names: Names) -> b.Chart:
+def _matrix(pairs: Sequence[Pair], names: LedgerNames) -> b.Chart:
     documents = list(dict.fromkeys(pair.item for pair in pairs))[:40]
     recipients = list(dict.fromkeys(pair.recipient for pair in pairs))[:24]
     nats = np.zeros((len(documents), len(recipients)))
@@ -471,7 +471,7 @@ def _matrix(pairs: Sequence[Pair], names: Names) -> b.Chart:
     return b.Chart("matrix", "Largest sum so far, nats", [panel], footer, columns=1, panel_inches=inches)
 
 
-def _timelines(pairs: Sequence[Pair], names: Names) -> list[b.Chart]:
+def _timelines(pairs: Sequence[Pair], names: LedgerNames) -> list[b.Chart]:
     """Sums so far of those of which most was told; no chart without times."""
     times = [time for pair in pairs for look in pair.looks if (time := look.event["time"]) is not None]
     if not times:
@@ -499,12 +499,12 @@ def _timelines(pairs: Sequence[Pair], names: Names) -> list[b.Chart]:
         places.append((last - first) / length)
         sums.append(total)
         name = (*b.parts(names.of_item(pair)), " to ", *b.parts(names.phrase(pair.recipient)))
-        series.append(b.Series("line", sums, places, name=name))
+        series.append(b.ChartSeries("line", sums, places, name=name))
     panel = b.Panel(b.Axis(f"{unit} since {first:%Y-%m-%d %H:%M} UTC"), b.Axis("Sum so far", "nats"), series)
     return [b.Chart("timeline", "What the answers reveal, over time", [panel], columns=1, panel_inches=(8.0, 3.4))]
 
 
-def _heat_maps(book: Book, names: Names) -> Iterator[b.Block]:
+def _heat_maps(book: Book, names: LedgerNames) -> Iterator[b.Block]:
     rows: list[b.Row] = []
     pages: list[b.Block] = []
     for look in [look for look in _worst_answers(book) if look.event["by_document"] in book.kept][:10]:
@@ -532,14 +532,14 @@ def _worst_answers(book: Book) -> list[Look]:
     return sorted(worst.values(), key=lambda look: (-look.told_nats, look.event["order"]))
 
 
-def _section(book: Book, look: Look, names: Names) -> b.Section:
+def _section(book: Book, look: Look, names: LedgerNames) -> b.Section:
     event = look.event
     cells = (str(event["day"] or ""), names.phrase(event["recipient"]), names.of_item(look), look.signed_nats)
     blocks = [_pieces_table(book, event, names)]
     return b.Section(b.Untrusted(event["trace"], _ID), blocks, cells, weight=look.told_nats)
 
 
-def _pieces_table(book: Book, event: Event, names: Names) -> b.Table:
+def _pieces_table(book: Book, event: LedgerEvent, names: LedgerNames) -> b.Table:
     linked = bool(names.address(DOCUMENT, ""))
     rows = []
     for number, piece in enumerate([*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)], 1):
@@ -570,7 +570,7 @@ def heat_map(book: Book, score: str) -> b.Report:
 
 def _answers_table(
     looks: Sequence[Look],
-    names: Names,
+    names: LedgerNames,
     caption: str,
     last: str = "Document",
     last_of: Callable[[Look], b.Phrase] | None = None,

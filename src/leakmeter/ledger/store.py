@@ -33,7 +33,7 @@ from leakmeter.ledger.keys import Keys
 from leakmeter.ledger.tables import TABLES, TEXTS, Rows, insert, make, select
 
 if TYPE_CHECKING:
-    from leakmeter.results.result import Part
+    from leakmeter.results.result import PartContent
 
 FILE: Final = "ledger.sqlite"
 FILES: Final = (FILE, "ledger.json")
@@ -62,7 +62,7 @@ class Tombstone:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class LedgerState:
     model: JsonObject | None = None
     """What scores; None of an empty ledger."""
     tombstones: tuple[Tombstone, ...] = ()
@@ -80,7 +80,7 @@ class Ledger:
         self.keys = keys
         self.file = path / FILE
         self.runs = path / "runs"
-        self._held: tuple[State, dict[str, list[JsonObject]]] = State(), {}
+        self._held: tuple[LedgerState, dict[str, list[JsonObject]]] = LedgerState(), {}
 
     @classmethod
     def of_user(cls, path: Path) -> Ledger:
@@ -94,7 +94,7 @@ class Ledger:
         with self._reading() as database:
             return _version(database) > 0
 
-    def state(self) -> State:
+    def state(self) -> LedgerState:
         """The present state; of a directory without a ledger an empty one."""
         with self._reading() as database:
             return self._state(database)
@@ -102,7 +102,7 @@ class Ledger:
     def rows(self, table: str) -> list[JsonObject]:
         return self.read(table)[1][table]
 
-    def read(self, *tables: str) -> tuple[State, dict[str, list[JsonObject]]]:
+    def read(self, *tables: str) -> tuple[LedgerState, dict[str, list[JsonObject]]]:
         """One whole state, and the rows of tables; all of them where none is named."""
         with self._reading() as database:
             state = self._state(database)
@@ -147,7 +147,7 @@ class Ledger:
                 texts[score] = dict(json.loads(content)["texts"])
         return texts
 
-    def part(self, score: str) -> tuple[Part, JsonObject]:
+    def part(self, score: str) -> tuple[PartContent, JsonObject]:
         with self._reading() as database:
             ((content,),) = database.execute(f"SELECT kept FROM {TEXTS} WHERE score = ?", (score,)).fetchall()
             kept = json.loads(content)
@@ -247,10 +247,10 @@ class Ledger:
                 advice = "restore it from a copy, or make a new ledger from the logs"
                 raise StoreError(f"{failed}: {one_line(error)}; {advice}") from None
 
-    def _state(self, database: sqlite3.Connection) -> State:
+    def _state(self, database: sqlite3.Connection) -> LedgerState:
         version = _version(database)
         if not version:
-            return State()
+            return LedgerState()
         if version != _VERSION:
             raise self._another_version()
         ((key_check, model, *changes),) = database.execute("SELECT key_check, model, mark, n_commits FROM ledger")
@@ -261,7 +261,7 @@ class Ledger:
             )
         stones = database.execute("SELECT kind, day, n_rows FROM tombstones ORDER BY rowid")
         read = json.loads(model)
-        return State(read and dict(read), tuple(Tombstone(*stone) for stone in stones), *changes)
+        return LedgerState(read and dict(read), tuple(Tombstone(*stone) for stone in stones), *changes)
 
     def _make_directory(self) -> None:
         self._check_layout()
@@ -281,7 +281,7 @@ class Ledger:
         return database_errors(f"ledger '{self.path}' cannot be written")
 
 
-def kept_texts(score: str, part: Part, params: Params) -> JsonObject:
+def kept_texts(score: str, part: PartContent, params: Params) -> JsonObject:
     texts, measurements = part
     numbers = [{**asdict(measurement), "values": measurement.values.tolist()} for measurement in measurements]
     kept = {"texts": texts, "params": dict(params), "measurements": numbers}

@@ -24,7 +24,7 @@ from leakmeter.stats.stats import Posterior
 DOCUMENT, SUBJECT = "document", "subject"
 
 
-class Item(NamedTuple):
+class LedgerItem(NamedTuple):
     """What is told of: a document in one version, or a subject."""
 
     kind: str
@@ -34,7 +34,7 @@ class Item(NamedTuple):
     """Of a document, the keyed hash of its text."""
 
 
-class Event(EventRow):
+class LedgerEvent(EventRow):
     """An answer that was shown, with its place in the ledger; its draw is by the answer too (see `draws_of`)."""
 
     order: int
@@ -44,8 +44,8 @@ class Event(EventRow):
 class Look:
     """One answer whose prompt had a thing; nats."""
 
-    event: Event
-    item: Item
+    event: LedgerEvent
+    item: LedgerItem
     signed_nats: float | None
     """None where a search did not score the thing exactly; NaN where it is not defined."""
     size_nats: float | None
@@ -73,7 +73,7 @@ class Look:
 class Pair:
     """What was told of one thing, to one recipient or to all of them together."""
 
-    item: Item
+    item: LedgerItem
     recipient: str | None
     """None where it was not logged, and over all recipients."""
     total: Total
@@ -102,10 +102,10 @@ class Pair:
         return self.total.posterior(is_exact=self.is_exact)
 
 
-class Disclosed(NamedTuple):
+class LedgerDisclosure(NamedTuple):
     """A span of one answer, and a document that it came from."""
 
-    event: Event
+    event: LedgerEvent
     document: str
     row: DisclosureRow
 
@@ -135,7 +135,7 @@ class Book:
         prompts: dict[str, set[str]] = defaultdict(set)
         for draw, row in zip(draws, rows["events"], strict=True):
             prompts[draw].add(row["by_document"])
-        events: list[Event] = [
+        events: list[LedgerEvent] = [
             {
                 **row,
                 "order": number,
@@ -199,22 +199,22 @@ class Book:
     def recipients(self) -> list[str | None]:
         return list(dict.fromkeys(event["recipient"] for event in self.events))
 
-    def scores_of(self, event: Event) -> list[ScoreRow]:
+    def scores_of(self, event: LedgerEvent) -> list[ScoreRow]:
         return [row for score in (event["by_document"], event["by_entity"]) for row in self._scores[score]]
 
-    def disclosed(self, events: Iterable[Event]) -> Iterator[Disclosed]:
+    def disclosed(self, events: Iterable[LedgerEvent]) -> Iterator[LedgerDisclosure]:
         """What answers gave away of the documents in their prompts; what came from several documents once for each."""
         for event in events:
             for row in self._disclosures[event["by_document"]]:
                 for look in self.looks_by_event[event["event"]]:
                     if look["present"] and look["content"] == row["content"]:
-                        yield Disclosed(event, look["document"], row)
+                        yield LedgerDisclosure(event, look["document"], row)
 
     def looks(self, kind: str) -> Iterator[Look]:
         for event in self.events:
             yield from self.looks_of(event, kind)
 
-    def looks_of(self, event: Event, kind: str) -> Iterator[Look]:
+    def looks_of(self, event: LedgerEvent, kind: str) -> Iterator[Look]:
         if kind == SUBJECT:
             yield from self._looks_of_subjects(event)
             return
@@ -222,16 +222,16 @@ class Book:
         for look in self.looks_by_event[event["event"]]:
             # Without its text in the prompt a document adds 0.
             if look["present"] and (row := scores.get(look["content"])) is not None:
-                yield _look(event, Item(DOCUMENT, look["document"], look["content"]), [row])
+                yield _look(event, LedgerItem(DOCUMENT, look["document"], look["content"]), [row])
 
-    def _looks_of_subjects(self, event: Event) -> Iterator[Look]:
+    def _looks_of_subjects(self, event: LedgerEvent) -> Iterator[Look]:
         by_subject: dict[str, list[ScoreRow]] = defaultdict(list)
         for row in self._scores[event["by_entity"]]:
             # What was forgotten has no mentions any more.
             if (subject := self.subject_of.get(row["target"])) is not None:
                 by_subject[subject].append(row)
         for subject, rows in by_subject.items():
-            yield _look(event, Item(SUBJECT, subject), rows)
+            yield _look(event, LedgerItem(SUBJECT, subject), rows)
 
     def pairs(self, kind: str, *, by_recipient: bool) -> list[Pair]:
         """Totals of each thing ('document' or 'subject'), largest first: for each recipient, or over all, as if they
@@ -242,7 +242,7 @@ class Book:
 
     def totals(self, looks: Iterable[Look], *, by_recipient: bool) -> list[Pair]:
         """Totals of some answers, which are in the order of time; see `pairs`."""
-        groups: dict[tuple[Item, str | None], list[Look]] = defaultdict(list)
+        groups: dict[tuple[LedgerItem, str | None], list[Look]] = defaultdict(list)
         for look in looks:
             groups[look.item, look.event["recipient"] if by_recipient else None].append(look)
         results = [self._pair(item, recipient, looks) for (item, recipient), looks in groups.items()]
@@ -250,7 +250,7 @@ class Book:
             results, key=lambda result: (-result.total.largest_running_nats, result.item, result.recipient or "")
         )
 
-    def _pair(self, item: Item, recipient: str | None, looks: Sequence[Look]) -> Pair:
+    def _pair(self, item: LedgerItem, recipient: str | None, looks: Sequence[Look]) -> Pair:
         flags: Counter[str] = Counter(flag for look in looks for flag in look.event["flags"])
         recipients = tuple(dict.fromkeys(look.event["recipient"] for look in looks))
         # A hidden call may have shaped any later query, with the thing in its prompt or not.
@@ -302,7 +302,7 @@ def total_of(looks: Sequence[Look]) -> Total:
     )
 
 
-def _look(event: Event, item: Item, rows: Sequence[ScoreRow]) -> Look:
+def _look(event: LedgerEvent, item: LedgerItem, rows: Sequence[ScoreRow]) -> Look:
     """Sums over the values of a subject, which were scored one by one; of a document there is one."""
     return Look(
         event,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from leakmeter.traces import LoggedAnswer, LoggedDocument, Place
+from leakmeter.traces import DocumentPlace, LoggedAnswer, LoggedDocument
 
 MOST: Final = 100_000
 """Messages that are held."""
@@ -35,13 +35,13 @@ class Turns:
                 places_in[place.message].append((place.start, place.end))
         for places in places_in.values():
             places.sort()
-        more: dict[str, tuple[str, str, list[Place]]] = {}
+        more: dict[str, tuple[str, str, list[DocumentPlace]]] = {}
         for number, name in enumerate(names):
             for id_, content, start, end in self._held.get(name, ()):
                 if content in hashes or _meets(start, end, places_in.get(number, ())):
                     continue
                 text = answer.messages[number].content[start:end]
-                more.setdefault(content, (id_, text, []))[2].append(Place(number, start, end))
+                more.setdefault(content, (id_, text, []))[2].append(DocumentPlace(number, start, end))
         earlier = (LoggedDocument(id_, name, text, tuple(places)) for name, (id_, text, places) in more.items())
         whole = replace(answer, documents=(*answer.documents, *earlier)) if more else answer
         self._hold(names, whole)

@@ -21,7 +21,7 @@ from leakmeter.report.scale import NOT_MEASURED, nats_in, nats_text
 from leakmeter.results.run import Run
 from leakmeter.storage.catalogue import entry_of, label
 
-Comparison: TypeAlias = tuple[int, int, JsonObject]
+NumberedComparison: TypeAlias = tuple[int, int, JsonObject]
 """Numbers of two runs, from 0, and `gating.compare.Comparison.to_dict`."""
 
 
@@ -92,7 +92,7 @@ class ShownRun:
     report: b.Report
 
 
-def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[Comparison] = ()) -> b.Report:
+def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[NumberedComparison] = ()) -> b.Report:
     if not runs:
         raise UsageError("no run to show: give at least one")
     return b.Report(
@@ -124,7 +124,7 @@ def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[Comparison] = ()
     )
 
 
-def _headlines(comparisons: Sequence[Comparison]) -> Iterator[b.Block]:
+def _headlines(comparisons: Sequence[NumberedComparison]) -> Iterator[b.Block]:
     sentences = (comparison_headline(row, f"run {i + 1}", f"run {j + 1}") for i, j, row in comparisons)
     for number, sentence in enumerate(sentences):
         shown = b.Untrusted(f"{sentence[0].upper()}{sentence[1:]}")
@@ -179,7 +179,7 @@ def _cells(name: str, runs: Sequence[ShownRun]) -> list[b.Cell]:
     return cells
 
 
-def _comparison(comparison: Comparison) -> b.Part:
+def _comparison(comparison: NumberedComparison) -> b.HeadedBlocks:
     first, second, record = comparison[0] + 1, comparison[1] + 1, comparison[2]
     n, other = record["n_pairs"], record["n_other_texts"]
     others = f", {other:,} of them with other texts" if other else ""
@@ -201,14 +201,14 @@ def _comparison(comparison: Comparison) -> b.Part:
     ]
     title = f"Run {second} less run {first}"
     if record["incomparable"]:
-        return b.Part(title, about)
+        return b.HeadedBlocks(title, about)
     caption = (
         "Paired differences, means over cases with 95\u00a0% intervals; p of Wilcoxon’s signed-rank test, "
         "by Holm’s rule. Worse or better: the interval leaves out 0, p is below 0.05, and the difference is above the "
         "noise floor"
     )
     table = b.table_of(record["quantities"], columns, caption, rest=("quantity", "quantities"))
-    return b.Part(title, [*about, table])
+    return b.HeadedBlocks(title, [*about, table])
 
 
 def _p(p: float | None) -> str:

@@ -18,7 +18,7 @@ from leakmeter.errors import UsageError
 from leakmeter.privacy import bounded, rdp
 from leakmeter.privacy.clipped_logits import Adjacency, Aggregation, Vote, average, clipped
 from leakmeter.stats import logspace
-from leakmeter.stats.stats import FloatArray
+from leakmeter.stats.arrays import FloatArray
 
 
 @runtime_checkable

@@ -24,9 +24,9 @@ import numpy.typing as npt
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.errors import UsageError
 from leakmeter.privacy.accounting import check_delta
-from leakmeter.stats.stats import FloatArray
+from leakmeter.stats.arrays import FloatArray
 
-Bound = Callable[[Sequence[float]], FloatArray]
+DivergenceBound = Callable[[Sequence[float]], FloatArray]
 """Orders to the most that D_α↔ of a token can be, nats, (order,)."""
 
 ORDERS: Final = tuple(range(2, 101))
@@ -89,7 +89,9 @@ def to_epsilon(rdp: npt.ArrayLike, orders: Sequence[float], delta: float) -> tup
     return max(float(epsilons[best]), 0.0), orders[best]
 
 
-def composed(bound_of_token: Bound, n_tokens: int, delta: float, orders: Sequence[float] = ORDERS) -> Guarantee:
+def composed(
+    bound_of_token: DivergenceBound, n_tokens: int, delta: float, orders: Sequence[float] = ORDERS
+) -> Guarantee:
     """What so many tokens cost together, by whatever mechanism: their Rényi divergences add up (Theorem C.7).
 
     A guarantee is for the most tokens there may be, of all samples that one exemplar has a part in, fixed beforehand.

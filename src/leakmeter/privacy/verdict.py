@@ -16,15 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.core.record import Record, Unbounded
-from leakmeter.privacy.rdp import Bound, conversion
-from leakmeter.stats.stats import FloatArray
+from leakmeter.privacy.rdp import DivergenceBound, conversion
+from leakmeter.stats.arrays import FloatArray
 
 TOLERANCE: Final = 1e-9
 """Share of a bound by which a measurement may exceed it: rounding."""
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class DivergenceComparison:
     """A measurement beside its bound; nats."""
 
     exemplar: int
@@ -40,7 +40,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DivergenceVerdict:
     """The divergences of each exemplar against their bounds, nats."""
 
     orders: tuple[float, ...]
@@ -52,9 +52,9 @@ class Verdict:
     """Σ_t D_α↔ of each, (exemplar, order)."""
     sum_of_maxima: FloatArray
     """Σ_t max_i D_α↔, (order,): what the paper takes (Appendix C.3.3), at least as much as any one exemplar's."""
-    worst_tokens: tuple[Comparison, ...]
+    worst_tokens: tuple[DivergenceComparison, ...]
     """Of each order the largest D_α↔ of a token and exemplar."""
-    failures: tuple[Comparison, ...]
+    failures: tuple[DivergenceComparison, ...]
     """Of each exemplar its worst token and its worst total, where they are above the bound; the worst first."""
 
     @property
@@ -104,8 +104,8 @@ class PaperFigure(Record):
 
 
 def judge(
-    losses: npt.ArrayLike, orders: Sequence[float], bound: Bound, ratios: npt.ArrayLike, at: npt.ArrayLike
-) -> Verdict:
+    losses: npt.ArrayLike, orders: Sequence[float], bound: DivergenceBound, ratios: npt.ArrayLike, at: npt.ArrayLike
+) -> DivergenceVerdict:
     """Compare every token of every exemplar, and every exemplar's total, with the bound.
 
     `losses` are measured D_α↔, nats, (token, exemplar, order), for one exemplar less. An order may be ∞, a bound
@@ -120,7 +120,9 @@ def judge(
     worst_tokens = []
     for k, order in enumerate(orders):
         token, exemplar = (int(i) for i in np.unravel_index(values[:, :, k].argmax(), values.shape[:2]))
-        worst_tokens.append(Comparison(exemplar, token, order, float(values[token, exemplar, k]), float(limits[k])))
+        worst_tokens.append(
+            DivergenceComparison(exemplar, token, order, float(values[token, exemplar, k]), float(limits[k]))
+        )
     shares = _shares(values, limits)
     worst, worst_at = shares.max(axis=-1), np.asarray(orders, dtype=np.float64)[shares.argmax(axis=-1)]
     screened = np.asarray(ratios, dtype=np.float64)
@@ -138,8 +140,8 @@ def judge(
             # NaN is within no bound.
             if not share <= 1.0 + TOLERANCE:
                 limit = n_tokens * float(bound([order])[0])
-                failures.append(Comparison(exemplar, number, order, share * limit, limit))
-    return Verdict(
+                failures.append(DivergenceComparison(exemplar, number, order, share * limit, limit))
+    return DivergenceVerdict(
         tuple(orders),
         len(values),
         limits,
@@ -151,7 +153,7 @@ def judge(
 
 
 def paper_figure(sum_of_maxima: float, order: float, delta: float) -> PaperFigure:
-    """From Σ_t max_i D_α*↔, nats (`Verdict.sum_of_maxima`), and α* of the guarantee."""
+    """From Σ_t max_i D_α*↔, nats (`DivergenceVerdict.sum_of_maxima`), and α* of the guarantee."""
     added = float(conversion([order], delta)[0])
     return PaperFigure(
         order=order,

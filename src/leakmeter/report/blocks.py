@@ -19,7 +19,9 @@ from leakmeter.overriding import override
 from leakmeter.report import scale
 
 T = TypeVar("T")
-Kind: TypeAlias = Literal["text", "nats", "signed_nats", "number", "posterior", "share", "count", "p_value", "interval"]
+ColumnKind: TypeAlias = Literal[
+    "text", "nats", "signed_nats", "number", "posterior", "share", "count", "p_value", "interval"
+]
 """How the cells of a column are written; a posterior is never rounded to 0 or 1, a share may be either, or more."""
 Role: TypeAlias = Literal["", "nats", "signed", "whole"]
 """What a column shows while one response token is chosen: the same as before, what the row's piece did to the token,
@@ -31,7 +33,7 @@ UNMEASURED: Final[Mapping[Unmeasured, str]] = {
     "unseen": "not scored individually",
 }
 """As legends say it."""
-Draws: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows", "rings"]
+SeriesStyle: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows", "rings"]
 """How a series is drawn; `rows` is one number a line, with its name at the left; `rings` go around points of others."""
 
 
@@ -157,7 +159,7 @@ Cell: TypeAlias = float | Interval | Noted | Shaded | Phrase | None
 @dataclass(frozen=True, slots=True)
 class Column:
     heading: Phrase
-    kind: Kind = "text"
+    kind: ColumnKind = "text"
     unit: str = ""
     """Written behind the heading; empty where heading or caption tells it."""
     shade: bool = False
@@ -389,10 +391,10 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ChartSeries:
     """Numbers that are drawn alike."""
 
-    draws: Draws
+    draws: SeriesStyle
     y: Sequence[float]
     """Heights; of a density the sample itself, of rows their lengths."""
     x: Sequence[float] = ()
@@ -432,7 +434,7 @@ class Guide:
 class Panel:
     x: Axis
     y: Axis
-    series: Sequence[Series] = ()
+    series: Sequence[ChartSeries] = ()
     title: Phrase = ""
     notes: Sequence[Phrase] = ()
     """Lines beneath the title."""
@@ -457,7 +459,7 @@ class Chart:
     """`files`: drawn for figure files, and left out of pages; `pages`: the reverse."""
 
 
-def chart_of_rows(name: str, title: str, axis: str, names: Sequence[Phrase], series: Series, footer: str) -> Chart:
+def chart_of_rows(name: str, title: str, axis: str, names: Sequence[Phrase], series: ChartSeries, footer: str) -> Chart:
     """A figure file of nats, one line each; `axis` says what they are and stands at the axis."""
     panel = Panel(Axis(axis, "nats"), Axis("", names=names), (series,))
     inches = 7.2, 1.1 + 0.24 * max(len(names), 4)
@@ -489,7 +491,7 @@ class Details:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HeadedBlocks:
     """Blocks under a heading of their own."""
 
     heading: Phrase
@@ -502,12 +504,12 @@ class Part:
 class Cards:
     """Parts beside each other, as many as a page has room for; one after the other elsewhere."""
 
-    parts: Sequence[Part]
+    parts: Sequence[HeadedBlocks]
     heading: Phrase = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandLine:
     """How to run it again."""
 
     line: Untrusted
@@ -541,9 +543,9 @@ Block: TypeAlias = (
     | Image
     | Beside
     | Details
-    | Part
+    | HeadedBlocks
     | Cards
-    | Command
+    | CommandLine
     | Embedded
 )
 
@@ -637,7 +639,7 @@ class Report:
     guide_to: str = ""
     """What posteriors are about, "piece"; empty leaves the guide to nats out."""
     provenance: Provenance = Provenance()
-    command: Command | None = None
+    command: CommandLine | None = None
 
     def signed(self, command: str | None, provenance: Provenance) -> Report:
         """With how many cases are left out; and with its command line and run, where these may be told."""
@@ -647,7 +649,7 @@ class Report:
         if not self.is_signed:
             return report
         notes = (*self.notes, Text(self.again, "soft")) if self.again and command is not None else self.notes
-        return replace(report, notes=notes, provenance=provenance, command=Command.from_line(command))
+        return replace(report, notes=notes, provenance=provenance, command=CommandLine.from_line(command))
 
     def interrupted(self, n_measured: int, n_cases: int | None, noun: str = "cases") -> Report:
         """With a warning where not all cases, or what else the `noun` says, were measured."""
@@ -687,7 +689,7 @@ def plain(phrase: Phrase) -> str:
     return "".join(visible(part) if isinstance(part, str) else part.shown for part in parts(phrase))
 
 
-def number_text(value: float, kind: Kind) -> str:
+def number_text(value: float, kind: ColumnKind) -> str:
     if kind == "nats":
         return scale.nats_cell(value)
     if kind == "signed_nats":
@@ -753,7 +755,7 @@ def warnings_of(sentences: Iterable[str]) -> list[Warning]:
 
 def within(block: Block) -> Sequence[Block]:
     match block:
-        case Details() | Part():
+        case Details() | HeadedBlocks():
             return block.blocks
         case Cards():
             return block.parts
@@ -791,9 +793,11 @@ def spelled_out(block: Block) -> Sequence[Block]:
         case Beside():
             return within(block)
         case Cards():
-            return (Part(block.heading, block.parts),) if block.heading else block.parts
+            return (HeadedBlocks(block.heading, block.parts),) if block.heading else block.parts
         case Embedded():
-            return (Part(block.summary, [inner for inner in block.report.blocks if isinstance(inner, Headline)]),)
+            return (
+                HeadedBlocks(block.summary, [inner for inner in block.report.blocks if isinstance(inner, Headline)]),
+            )
         case Chart():
             sentence = f"Chart: {block.title}; pages and figure files show it."
             return (Text(sentence, "soft"),) if block.on == "everywhere" else ()
@@ -823,9 +827,9 @@ def brief(block: Block) -> Iterator[Block]:
             for table in (part for inner in block.tables for part in brief(inner) if isinstance(part, Table)):
                 n_findings = sum(not row.quiet for row in table.rows)
                 yield replace(table, first=min(n_findings, 8) or 3)
-        case Part():
+        case HeadedBlocks():
             kept = () if block.detail else tuple(part for inner in block.blocks for part in brief(inner))
-            yield from (Part(block.heading, kept),) if kept else ()
+            yield from (HeadedBlocks(block.heading, kept),) if kept else ()
         case Cards() | Beside():
             yield from (part for inner in within(block) for part in brief(inner))
         case _:

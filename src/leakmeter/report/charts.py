@@ -23,10 +23,10 @@ import numpy as np
 
 from leakmeter.core.files import write_whole
 from leakmeter.core.plain import excerpt
-from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
+from leakmeter.stats.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -275,7 +275,7 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 # ---- series ---------------------------------------------------------------------------------------------------------
-def _look(series: b.Series, place: int) -> tuple[dict[str, Any], str]:
+def _look(series: b.ChartSeries, place: int) -> tuple[dict[str, Any], str]:
     """Colour and name, and the marker."""
     number = place if series.colour is None else series.colour
     look = {"color": _FADED if series.faded else COLOURS[number % len(COLOURS)]}
@@ -284,7 +284,7 @@ def _look(series: b.Series, place: int) -> tuple[dict[str, Any], str]:
     return look, _MARKERS[number % len(_MARKERS)]
 
 
-def _places(series: b.Series) -> list[float]:
+def _places(series: b.ChartSeries) -> list[float]:
     return list(series.x) if series.x else [float(i) for i in range(len(series.y))]
 
 
@@ -296,7 +296,7 @@ def _arms(values: Sequence[float], low: Sequence[float], high: Sequence[float]) 
     return [list(arms) for arms in zip(*((max(y - a, 0.0), max(z - y, 0.0)) for y, a, z in ends), strict=True)]
 
 
-def _line(axes: Any, series: b.Series, place: int, gid: str, *, joined: bool = True) -> None:
+def _line(axes: Any, series: b.ChartSeries, place: int, gid: str, *, joined: bool = True) -> None:
     (look, marker), xs, ys = _look(series, place), _places(series), list(series.y)
     thin = {"linewidth": 0.9, "alpha": 0.7} if series.faded else {"linewidth": 1.6}
     # A band shows the intervals of many points better than bars.
@@ -318,7 +318,7 @@ def _line(axes: Any, series: b.Series, place: int, gid: str, *, joined: bool = T
         axes.annotate(_label(phrase), (x, y), color=look["color"], **beside)
 
 
-def _bar(axes: Any, series: b.Series, place: int, gid: str) -> None:
+def _bar(axes: Any, series: b.ChartSeries, place: int, gid: str) -> None:
     finite = [y for y in series.y if math.isfinite(y)]
     top = max(finite, default=1.0) or 1.0
     heights = [y if math.isfinite(y) else top for y in series.y]  # an infinite one reaches the top
@@ -329,26 +329,26 @@ def _bar(axes: Any, series: b.Series, place: int, gid: str) -> None:
         axes.errorbar(_places(series), heights, yerr=arms, fmt="none", ecolor=_INK, capsize=3)
 
 
-def _rows(axes: Any, series: b.Series, place: int, gid: str) -> None:
+def _rows(axes: Any, series: b.ChartSeries, place: int, gid: str) -> None:
     (look, marker), places = _look(series, place), _places(series)
     if arms := _arms(series.y, series.low, series.high):
         axes.errorbar(list(series.y), places, xerr=arms, fmt="none", ecolor=look["color"], capsize=3)
     axes.plot(list(series.y), places, marker=marker, markersize=5, linestyle="none", gid=gid, **look)
 
 
-def _steps(axes: Any, series: b.Series, place: int, gid: str) -> None:
+def _steps(axes: Any, series: b.ChartSeries, place: int, gid: str) -> None:
     (look, _), xs = _look(series, place), _places(series)
     axes.step(xs, list(series.y), where="mid", color=look["color"], alpha=0.5, linewidth=0.9 if series.faded else 1.4)
     if not series.faded:
         axes.plot(xs, list(series.y), marker=_MARKERS[0], markersize=4, linestyle="none", gid=gid, **look)
 
 
-def _rings(axes: Any, series: b.Series, place: int, gid: str) -> None:
+def _rings(axes: Any, series: b.ChartSeries, place: int, gid: str) -> None:
     ring = {"marker": "o", "markersize": 12, "markerfacecolor": "none", "markeredgewidth": 2, "linestyle": "none"}
     axes.plot(_places(series), list(series.y), gid=gid, **ring, **_look(series, place)[0])
 
 
-def _density(axes: Any, series: b.Series, place: int, gid: str) -> None:
+def _density(axes: Any, series: b.ChartSeries, place: int, gid: str) -> None:
     """Scaled to its height, with a tick for each number and a dashed line at their mean."""
     look, _ = _look(series, place)
     sample = np.asarray([y for y in series.y if math.isfinite(y)], dtype=np.float64)
@@ -379,7 +379,7 @@ def density(sample: FloatArray, at: FloatArray) -> FloatArray | None:
     return np.asarray(gaussian_kde(sample)(at), dtype=np.float64)
 
 
-_DRAW: Final[dict[b.Draws, Callable[[Any, b.Series, int, str], None]]] = {
+_DRAW: Final[dict[b.SeriesStyle, Callable[[Any, b.ChartSeries, int, str], None]]] = {
     "line": _line, "scatter": partial(_line, joined=False), "bar": _bar, "rows": _rows, "steps": _steps,
     "density": _density, "rings": _rings,
 }  # fmt: skip

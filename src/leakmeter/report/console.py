@@ -136,7 +136,9 @@ def _brief(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
 
 
 def _explains(block: b.Block) -> bool:
-    return isinstance(block, b.Details | b.Facts | b.Command) or (isinstance(block, b.Text) and block.style == "soft")
+    return isinstance(block, b.Details | b.Facts | b.CommandLine) or (
+        isinstance(block, b.Text) and block.style == "soft"
+    )
 
 
 def _block(block: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
@@ -169,11 +171,11 @@ def _block(block: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
             for inner in block.blocks:
                 if isinstance(inner, b.Facts):
                     yield from _block(inner, paint, columns)
-        case b.Part():
+        case b.HeadedBlocks():
             yield True, _heading(block.heading)
             for inner in block.blocks:
                 yield from _block(inner, paint, columns)
-        case b.Command(line):
+        case b.CommandLine(line):
             yield False, _dim(("run it again: ", line))
         case _:
             for inner in b.spelled_out(block):

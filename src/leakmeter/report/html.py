@@ -199,7 +199,7 @@ def _say(phrase: b.Phrase) -> Markup:
     return markup
 
 
-def _width(cell: b.Cell, kind: b.Kind = "nats") -> int:
+def _width(cell: b.Cell, kind: b.ColumnKind = "nats") -> int:
     """Length of a bar, in percent of the longest."""
     if not isinstance(cell, float | int):
         return 0

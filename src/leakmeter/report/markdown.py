@@ -84,11 +84,11 @@ def _block(block: b.Block) -> Iterator[str]:
             for child in inner:
                 yield from _block(child)
             yield "</details>\n\n"
-        case b.Part(heading, inner):
+        case b.HeadedBlocks(heading, inner):
             yield _heading(heading)
             for child in inner:
                 yield from _block(child)
-        case b.Command(line):
+        case b.CommandLine(line):
             yield f"Run it again:\n\n{_pre(line.shown)}\n\n"
         case _:
             for child in b.spelled_out(block):

@@ -9,7 +9,7 @@ from leakmeter.core.limits import parse_memory, refuse_bad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class QueryLimits:
     """How much a query may take."""
 
     memory: str = "4GiB"
@@ -27,6 +27,6 @@ class Limits:
         return parse_memory(self.memory)
 
 
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_LIMITS: Final = QueryLimits()
 THREAD: Final = "leakmeter query"
 """Name of a thread in which a query runs."""

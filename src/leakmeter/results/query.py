@@ -22,16 +22,16 @@ import pyarrow.parquet as pq
 from leakmeter.core.files import regular_file
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import StoreError
-from leakmeter.results.limits import DEFAULT_LIMITS, Limits
+from leakmeter.results.limits import DEFAULT_LIMITS, QueryLimits
 from leakmeter.results.run import Run
-from leakmeter.results.sql import ParquetView, Query
+from leakmeter.results.sql import ParquetView, SqlQuery
 from leakmeter.results.views import (
     PIECES,
     QUANTITIES,
     RESULTS,
     RUN,
     TYPES,
-    Column,
+    SqlColumn,
     filled,
     may_name_a_view,
     table_of,
@@ -55,56 +55,58 @@ _ABOUT: Final = {
 """Of columns of measurements, what more than their Parquet files says who asks in SQL has to know."""
 
 
-def _column(field: Any) -> Column:
+def _column(field: Any) -> SqlColumn:
     name = next(name for name, type_ in TYPES.items() if type_ == stored_type(field.type))
-    return Column(field.name, name, _ABOUT.get(field.name) or field.metadata[b"about"].decode())
+    return SqlColumn(field.name, name, _ABOUT.get(field.name) or field.metadata[b"about"].decode())
 
 
-VIEWS: Final[Mapping[str, tuple[Column, ...]]] = {
+VIEWS: Final[Mapping[str, tuple[SqlColumn, ...]]] = {
     "measurements": (RUN, *(_column(field) for field in SCHEMA)),
     "cases": (
         RUN,
-        Column("number", "INTEGER", "place of the case in its run, from 0"),
-        Column("id", "VARCHAR", "what the case is called, as in measurements.item"),
-        Column("query", "VARCHAR", "what was asked; null where there is no query"),
-        Column("context", "VARCHAR", "the context as it was measured; null where there is none"),
-        Column("response", "VARCHAR", "text of the first response; null where there is none"),
-        Column("n_responses", "INTEGER", "number of responses"),
-        Column("tree_tokens", "BIGINT", "tokens that were run for the case"),
-        Column("naive_tokens", "BIGINT", "tokens that full passes would have run"),
-        Column("seconds", "DOUBLE", "time the case took, seconds"),
-        Column("out_of_memory_retries", "INTEGER", "how often memory ran out and the work was cut in halves"),
-        Column("texts", "VARCHAR", "all that is kept of the case beside its measurements, as JSON"),
+        SqlColumn("number", "INTEGER", "place of the case in its run, from 0"),
+        SqlColumn("id", "VARCHAR", "what the case is called, as in measurements.item"),
+        SqlColumn("query", "VARCHAR", "what was asked; null where there is no query"),
+        SqlColumn("context", "VARCHAR", "the context as it was measured; null where there is none"),
+        SqlColumn("response", "VARCHAR", "text of the first response; null where there is none"),
+        SqlColumn("n_responses", "INTEGER", "number of responses"),
+        SqlColumn("tree_tokens", "BIGINT", "tokens that were run for the case"),
+        SqlColumn("naive_tokens", "BIGINT", "tokens that full passes would have run"),
+        SqlColumn("seconds", "DOUBLE", "time the case took, seconds"),
+        SqlColumn("out_of_memory_retries", "INTEGER", "how often memory ran out and the work was cut in halves"),
+        SqlColumn("texts", "VARCHAR", "all that is kept of the case beside its measurements, as JSON"),
     ),
     "runs": (
-        Column("id", "VARCHAR", "the hash of all that determines the numbers, behind the measure's name"),
-        Column("measure", "VARCHAR", "name of the measure"),
-        Column("model", "VARCHAR", "name or path of the model"),
-        Column("weights_sha256", "VARCHAR", "hash of its weights; null of a model without files"),
-        Column("dtype", "VARCHAR", "precision"),
-        Column("device", "VARCHAR", "kind of device"),
-        Column("version", "VARCHAR", "of leakmeter"),
-        Column("parameters", "VARCHAR", "the measure's, as JSON"),
-        Column("prompts", "VARCHAR", "how prompts were made, as JSON"),
-        Column("environment", "VARCHAR", "versions of what computes, as JSON"),
-        Column("command", "VARCHAR", "the command line; null of a run made in Python"),
-        Column("name", "VARCHAR", "what the user calls the run; see --name"),
-        Column("data", "VARCHAR", "files that its cases came from; null where they are not known or may name people"),
-        Column("n_cases", "BIGINT", "number of cases"),
-        Column("n_left_out", "BIGINT", "lines of the data that could not be used"),
-        Column("seconds", "DOUBLE", "sum over the cases, seconds"),
+        SqlColumn("id", "VARCHAR", "the hash of all that determines the numbers, behind the measure's name"),
+        SqlColumn("measure", "VARCHAR", "name of the measure"),
+        SqlColumn("model", "VARCHAR", "name or path of the model"),
+        SqlColumn("weights_sha256", "VARCHAR", "hash of its weights; null of a model without files"),
+        SqlColumn("dtype", "VARCHAR", "precision"),
+        SqlColumn("device", "VARCHAR", "kind of device"),
+        SqlColumn("version", "VARCHAR", "of leakmeter"),
+        SqlColumn("parameters", "VARCHAR", "the measure's, as JSON"),
+        SqlColumn("prompts", "VARCHAR", "how prompts were made, as JSON"),
+        SqlColumn("environment", "VARCHAR", "versions of what computes, as JSON"),
+        SqlColumn("command", "VARCHAR", "the command line; null of a run made in Python"),
+        SqlColumn("name", "VARCHAR", "what the user calls the run; see --name"),
+        SqlColumn(
+            "data", "VARCHAR", "files that its cases came from; null where they are not known or may name people"
+        ),
+        SqlColumn("n_cases", "BIGINT", "number of cases"),
+        SqlColumn("n_left_out", "BIGINT", "lines of the data that could not be used"),
+        SqlColumn("seconds", "DOUBLE", "sum over the cases, seconds"),
     ),
 }
 """Columns, in order, of the views of what lies on the disk."""
 
 
-def all_views() -> dict[str, tuple[Column, ...]]:
+def all_views() -> dict[str, tuple[SqlColumn, ...]]:
     result_views = views()
     return {**{name: result_views.pop(name) for name in _FIRST}, **VIEWS, **result_views}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SqlAnswer:
     """Rows, which are computed as they are asked for."""
 
     columns: tuple[str, ...]
@@ -113,9 +115,9 @@ class Answer:
     """Why runs are not in a view that the query names."""
 
 
-def ask(sql: str, runs: Sequence[Path], limits: Limits = DEFAULT_LIMITS) -> Answer:
+def ask(sql: str, runs: Sequence[Path], limits: QueryLimits = DEFAULT_LIMITS) -> SqlAnswer:
     """What a query, one SELECT over `all_views`, says of complete runs. A `UsageError` may come with later rows too."""
-    query = Query(sql, limits, (*_FIRST, *VIEWS))
+    query = SqlQuery(sql, limits, (*_FIRST, *VIEWS))
     query_text = sql.lower()
     tables: dict[str, pa.Table] = {}
     left_out: list[str] = []
@@ -127,13 +129,13 @@ def ask(sql: str, runs: Sequence[Path], limits: Limits = DEFAULT_LIMITS) -> Answ
         typed, left_out = filled([Run.read(path) for path in runs], named_views)
         tables |= typed
     columns, rows = query.answer(tables, measurements)
-    return Answer(columns, rows, tuple(left_out))
+    return SqlAnswer(columns, rows, tuple(left_out))
 
 
-def ask_tables(sql: str, tables: Mapping[str, pa.Table], limits: Limits = DEFAULT_LIMITS) -> Answer:
+def ask_tables(sql: str, tables: Mapping[str, pa.Table], limits: QueryLimits = DEFAULT_LIMITS) -> SqlAnswer:
     """As `ask`, of tables in memory."""
-    columns, rows = Query(sql, limits, tuple(tables)).answer(tables)
-    return Answer(columns, rows)
+    columns, rows = SqlQuery(sql, limits, tuple(tables)).answer(tables)
+    return SqlAnswer(columns, rows)
 
 
 def _measurements(runs: Sequence[Path]) -> ParquetView:

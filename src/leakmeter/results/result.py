@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 NAME_CHARACTERS: Final = 40
 
-Part = tuple[Texts, Sequence[Measurement]]
+PartContent = tuple[Texts, Sequence[Measurement]]
 """A case's texts and its measurements."""
 
 

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from leakmeter.core import registry
 from leakmeter.core.plain import excerpt, to_json
-from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Case, Number, Quantity, RunQuantity
+from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, CaseResult, Number, Quantity, RunQuantity
 from leakmeter.core.record import JsonObject, Record, frame_of, part_fields
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.overriding import override
 from leakmeter.report.blocks import Provenance, Report
 from leakmeter.results.result import NAME_CHARACTERS, in_notebook, name_of, saved, show
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate, is_aggregate
-from leakmeter.stats.stats import FEWEST_FOR_INTERVAL, FloatArray
+from leakmeter.stats.arrays import BoolArray, FloatArray
+from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 from leakmeter.storage.parts import PartReader
 from leakmeter.storage.rundir import RunDirectory
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from leakmeter.report.words import Findings
 
 
-BoolArray = npt.NDArray[np.bool_]
 R = TypeVar("R")
 _NAMED: Final = 8
 """Results whose ids a repr has."""
@@ -124,9 +123,9 @@ class Results(Generic[R]):
         return findings
 
     @property
-    def measured(self) -> Measured:
+    def measured(self) -> MeasuredCases:
         """The quantities, of each case and of all together."""
-        return Measured("", {}, self.cases, getattr(self.kind, "quantities", ()))
+        return MeasuredCases("", {}, self.cases, getattr(self.kind, "quantities", ()))
 
     def quantities(self) -> dict[str, Number]:
         """Each quantity by QUANTITY.AGGREGATE: the usual aggregate, or the mean, with its 95 % interval over cases.
@@ -244,10 +243,10 @@ def _frame_of_field(result: Any, field: str) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredCases:
     measure: str
     spec: Mapping[str, Any]
-    cases: tuple[Case, ...]
+    cases: tuple[CaseResult, ...]
     """Results of its cases, in their order."""
     quantities: tuple[AnyQuantity, ...]
     """One or more, the first that one thinks of first."""
@@ -321,15 +320,15 @@ def named_quantity(quantities: Iterable[AnyQuantity], name: str) -> tuple[AnyQua
     return None
 
 
-def read_measured(path: Path) -> Measured:
+def read_measured(path: Path) -> MeasuredCases:
     reader = PartReader.of_complete(RunDirectory(path))
     spec = reader.record
     kind = registry.instrument(spec["measure"]).result
     if not getattr(kind, "quantities", ()):
         raise UsageError(f"run '{path}' is of {spec['measure']}, whose results have no named quantities")
     cases = tuple(kind.from_run(reader.all_cases(), spec["params"]))
-    return Measured(spec["measure"], spec, cases, kind.quantities)
+    return MeasuredCases(spec["measure"], spec, cases, kind.quantities)
 
 
-def case_quantities(run: Measured) -> list[Quantity]:
+def case_quantities(run: MeasuredCases) -> list[Quantity]:
     return [quantity for quantity in run.quantities if isinstance(quantity, Quantity)]

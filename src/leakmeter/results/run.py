@@ -12,8 +12,8 @@ from leakmeter.core import registry
 from leakmeter.core.urls import forget_copy
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
-from leakmeter.results.result import Part, provenance_of
-from leakmeter.results.results import Measured, Results
+from leakmeter.results.result import PartContent, provenance_of
+from leakmeter.results.results import MeasuredCases, Results
 from leakmeter.storage.parts import PartReader
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.storage.stored import fetched
@@ -47,7 +47,7 @@ class Run(Results[Any]):
     def __init__(
         self,
         reader: PartReader,
-        results: Callable[[Iterable[Part]], Iterator[Any]] | None = None,
+        results: Callable[[Iterable[PartContent]], Iterator[Any]] | None = None,
     ) -> None:
         self.path = reader.directory.path
         self.spec: Mapping[str, Any] = reader.record
@@ -67,7 +67,7 @@ class Run(Results[Any]):
         return cls.opened(Path(path))
 
     @classmethod
-    def opened(cls, path: Path, results: Callable[[Iterable[Part]], Iterator[Any]] | None = None) -> Run:
+    def opened(cls, path: Path, results: Callable[[Iterable[PartContent]], Iterator[Any]] | None = None) -> Run:
         """A run by its directory, or by its URL: then of a copy, which goes with the object."""
         local = fetched(path)
         run = cls(PartReader.of_complete(RunDirectory(local)), results)
@@ -103,9 +103,9 @@ class Run(Results[Any]):
 
     @cached_property
     @override
-    def measured(self) -> Measured:
+    def measured(self) -> MeasuredCases:
         """Its quantities, of each case and of all together."""
-        return Measured(self.measure, self.spec, self.cases, self.kind.quantities)
+        return MeasuredCases(self.measure, self.spec, self.cases, self.kind.quantities)
 
     def measurements(self, engine: Literal["pandas", "polars"] = "pandas") -> Any:
         """Every number of the run, one a row, in the columns of the view `measurements` (see `leakmeter runs

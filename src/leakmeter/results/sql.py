@@ -23,7 +23,7 @@ import duckdb
 import pyarrow as pa
 
 from leakmeter.errors import UsageError
-from leakmeter.results.limits import THREAD, Limits
+from leakmeter.results.limits import THREAD, QueryLimits
 
 _Result = TypeVar("_Result")
 _SHUT_OFF: Final[dict[str, str | bool | int | float | list[str]]] = {
@@ -71,10 +71,10 @@ class ParquetView:
     files: Sequence[str]
 
 
-class Query:
+class SqlQuery:
     """A SELECT, and a connection of its own that answers it once."""
 
-    def __init__(self, sql: str, limits: Limits, views: Sequence[str]) -> None:
+    def __init__(self, sql: str, limits: QueryLimits, views: Sequence[str]) -> None:
         """`views` are named where `sql` is no SELECT."""
         try:
             sql.encode()

@@ -32,7 +32,7 @@ _STORED: Final = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SqlColumn:
     name: str
     type: str
     """As DuckDB calls it."""
@@ -40,11 +40,11 @@ class Column:
     """What it holds, and in which unit."""
 
 
-RUN: Final = Column("run", "VARCHAR", "id of the run, which is its directory's name")
-_MEASURE: Final = Column("measure", "VARCHAR", "name of the measure")
-_ITEM: Final = Column("item", "VARCHAR", "id of the case")
-_NUMBER: Final = Column("number", "BIGINT", "place of the case in its run, from 0")
-_PLACE: Final = Column("place", "BIGINT", "place in the case, from 0")
+RUN: Final = SqlColumn("run", "VARCHAR", "id of the run, which is its directory's name")
+_MEASURE: Final = SqlColumn("measure", "VARCHAR", "name of the measure")
+_ITEM: Final = SqlColumn("item", "VARCHAR", "id of the case")
+_NUMBER: Final = SqlColumn("number", "BIGINT", "place of the case in its run, from 0")
+_PLACE: Final = SqlColumn("place", "BIGINT", "place in the case, from 0")
 RESULTS: Final = "results"
 PIECES: Final = "pieces"
 DISCLOSURES: Final = "disclosures"
@@ -55,36 +55,40 @@ _OF_PIECES: Final = (
     _MEASURE,
     _ITEM,
     _PLACE,
-    Column("piece", "VARCHAR", "its name in the report: a piece of a context, an exemplar, a context, a value of Σ"),
-    Column("kind", "VARCHAR", "'unit', 'value' or 'document' of a context; else a field of the result, as 'exemplars'"),
-    Column("document", "VARCHAR", "document it lies in; null where it spans several, or there are none"),
-    Column("text", "VARCHAR", "its text; null where it has none"),
-    Column("n_tokens", "BIGINT", "number of its tokens"),
-    Column("rank", "BIGINT", "among pieces of its kind, from 1, most nats first; null where it goes by another number"),
-    Column("nats", "DOUBLE", "its main number in the report, nats: influence, loss, Rényi divergence, persuasion …"),
-    Column("signed_nats", "DOUBLE", "the sum without absolute values: above 0 where it made the response likelier"),
-    Column("alone_nats", "DOUBLE", "what it does when it is all the context, nats"),
-    Column("posterior", "DOUBLE", "probability, from even odds, that it was there; null where there is none"),
-    Column("posterior_note", "VARCHAR", "why there is none: below the noise floor, or the placebo's"),
-    Column("below_noise_floor", "BOOLEAN", "whether other ways to compute the same move the number as much"),
-    Column("entity_type", "VARCHAR", "of personal data: 'phone', 'email', 'address' …"),
-    Column("entity_value", "VARCHAR", "of personal data: its normal form"),
+    SqlColumn("piece", "VARCHAR", "its name in the report: a piece of a context, an exemplar, a context, a value of Σ"),
+    SqlColumn(
+        "kind", "VARCHAR", "'unit', 'value' or 'document' of a context; else a field of the result, as 'exemplars'"
+    ),
+    SqlColumn("document", "VARCHAR", "document it lies in; null where it spans several, or there are none"),
+    SqlColumn("text", "VARCHAR", "its text; null where it has none"),
+    SqlColumn("n_tokens", "BIGINT", "number of its tokens"),
+    SqlColumn(
+        "rank", "BIGINT", "among pieces of its kind, from 1, most nats first; null where it goes by another number"
+    ),
+    SqlColumn("nats", "DOUBLE", "its main number in the report, nats: influence, loss, Rényi divergence, persuasion …"),
+    SqlColumn("signed_nats", "DOUBLE", "the sum without absolute values: above 0 where it made the response likelier"),
+    SqlColumn("alone_nats", "DOUBLE", "what it does when it is all the context, nats"),
+    SqlColumn("posterior", "DOUBLE", "probability, from even odds, that it was there; null where there is none"),
+    SqlColumn("posterior_note", "VARCHAR", "why there is none: below the noise floor, or the placebo's"),
+    SqlColumn("below_noise_floor", "BOOLEAN", "whether other ways to compute the same move the number as much"),
+    SqlColumn("entity_type", "VARCHAR", "of personal data: 'phone', 'email', 'address' …"),
+    SqlColumn("entity_value", "VARCHAR", "of personal data: its normal form"),
 )
 _OF_NUMBER: Final = ("rank", "signed_nats", "alone_nats", "posterior", "posterior_note", "below_noise_floor")
 """Of these what is of the main number, and of no other that a piece may have."""
-_DOCUMENTS: Final = Column("documents", "VARCHAR", "names of the documents of all sources, as JSON, most nats first")
+_DOCUMENTS: Final = SqlColumn("documents", "VARCHAR", "names of the documents of all sources, as JSON, most nats first")
 _OF_QUANTITIES: Final = (
     RUN,
     _MEASURE,
-    Column(
+    SqlColumn(
         "quantity", "VARCHAR", "as `leakmeter gate` takes it: QUANTITY.AGGREGATE, or QUANTITY of the run as a whole"
     ),
-    Column("unit", "VARCHAR", "of the next three columns"),
-    Column("value", "DOUBLE", "the aggregate over the cases"),
-    Column("low", "DOUBLE", "lower end of its 95 % interval over the cases; null where it has none"),
-    Column("high", "DOUBLE", "upper end"),
-    Column("n_cases", "BIGINT", "cases that have the quantity"),
-    Column("about", "VARCHAR", "what the quantity means"),
+    SqlColumn("unit", "VARCHAR", "of the next three columns"),
+    SqlColumn("value", "DOUBLE", "the aggregate over the cases"),
+    SqlColumn("low", "DOUBLE", "lower end of its 95 % interval over the cases; null where it has none"),
+    SqlColumn("high", "DOUBLE", "upper end"),
+    SqlColumn("n_cases", "BIGINT", "cases that have the quantity"),
+    SqlColumn("about", "VARCHAR", "what the quantity means"),
 )
 
 
@@ -95,7 +99,7 @@ def may_name_a_view(sql: str) -> bool:
     return any(name in query for name in begin)
 
 
-def views() -> dict[str, tuple[Column, ...]]:
+def views() -> dict[str, tuple[SqlColumn, ...]]:
     """Every view's columns, in order; those of a measure's own results come last."""
     columns = {RESULTS: (RUN, _MEASURE, _NUMBER, *_quantity_columns()), PIECES: _OF_PIECES, QUANTITIES: _OF_QUANTITIES}
     for measure in registry.instruments():
@@ -109,7 +113,7 @@ def views() -> dict[str, tuple[Column, ...]]:
     return columns
 
 
-def filled(runs: Sequence[Run], columns: Mapping[str, Sequence[Column]]) -> tuple[dict[str, pa.Table], list[str]]:
+def filled(runs: Sequence[Run], columns: Mapping[str, Sequence[SqlColumn]]) -> tuple[dict[str, pa.Table], list[str]]:
     """Views by name with their rows, and why runs were left out; `columns` are columns of views, by the view's name."""
     rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in columns}
     problems: list[str] = []
@@ -140,29 +144,29 @@ def _view_name(measure: str, field: str) -> str:
 
 
 @cache
-def _columns(kind: Any) -> tuple[Column, ...]:
+def _columns(kind: Any) -> tuple[SqlColumn, ...]:
     try:
         descriptions = docstrings(kind)
     except OSError:
         # Another package's source need not be at hand.
         descriptions = {}
     return tuple(
-        Column(name, _STORED[scalar], descriptions.get(name, "")) for name, scalar in scalar_fields(kind).items()
+        SqlColumn(name, _STORED[scalar], descriptions.get(name, "")) for name, scalar in scalar_fields(kind).items()
     )
 
 
-def _quantity_columns() -> list[Column]:
-    columns = {"id": Column("id", "VARCHAR", "id of the case")}
+def _quantity_columns() -> list[SqlColumn]:
+    columns = {"id": SqlColumn("id", "VARCHAR", "id of the case")}
     for measure in registry.instruments():
         for quantity in registry.instrument(measure).result.quantities:
             if isinstance(quantity, Quantity):
                 name = quantity.name.replace(".", "_")
-                columns.setdefault(name, Column(name, "DOUBLE", f"{quantity.unit}: {quantity.about}"))
+                columns.setdefault(name, SqlColumn(name, "DOUBLE", f"{quantity.unit}: {quantity.about}"))
     return list(columns.values())
 
 
 def _rows(
-    columns: Mapping[str, Sequence[Column]], run: Run, kind: Any, number: int, result: Any
+    columns: Mapping[str, Sequence[SqlColumn]], run: Run, kind: Any, number: int, result: Any
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
     id_, measure = run.path.resolve().name, run.measure
     if RESULTS in columns:
@@ -225,10 +229,10 @@ def _quantities(run: Run) -> Iterator[tuple[Any, ...]]:
         yield *of_run, number.n, quantity.about
 
 
-def table_of(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.Table:
+def table_of(columns: Sequence[SqlColumn], rows: Sequence[Sequence[Any]]) -> pa.Table:
     across = list(zip(*rows, strict=True)) or [()] * len(columns)
 
-    def fitting(value: Any, column: Column) -> Any:
+    def fitting(value: Any, column: SqlColumn) -> Any:
         # Where a column holds texts, a measure of another package may keep something else under the name.
         return value if column.type != "VARCHAR" or isinstance(value, str | None) else to_text(value)
 

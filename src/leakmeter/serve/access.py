@@ -180,7 +180,7 @@ def is_loopback(host: str) -> bool:
     return host.lower() == "localhost" if address is None else address.is_loopback
 
 
-class Guard:
+class AccessGuard:
     """The middleware that passes a request on, or answers it. `request.state.session` is "" on `/v1/`."""
 
     def __init__(self, app: ASGIApp, access: Access, sign_in: str = "/sign-in") -> None:

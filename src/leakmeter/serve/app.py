@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 from leakmeter.core.plain import visible
 from leakmeter.errors import LeakmeterError
 from leakmeter.serve import browse, connections, doctor, ledger, live
-from leakmeter.serve.access import BodyTooLargeError, Guard, refusal
+from leakmeter.serve.access import AccessGuard, BodyTooLargeError, refusal
 from leakmeter.serve.bodies import unforeseen
 from leakmeter.serve.pages import asset, show
 from leakmeter.serve.queue import BusyError
@@ -59,7 +59,7 @@ def make_app(serving: Serving, more: Sequence[BaseRoute] = ()) -> ASGIApp:
         },
     )
     app.state.serving = serving
-    return Guard(app, serving.access)
+    return AccessGuard(app, serving.access)
 
 
 async def sign_in(request: Request) -> Response:

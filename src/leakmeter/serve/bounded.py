@@ -37,7 +37,7 @@ from leakmeter.serve.completions import (
     END,
     CompletionRequest,
     Envelope,
-    FieldError,
+    RequestFieldError,
     data,
     parsed,
     refused,
@@ -45,7 +45,7 @@ from leakmeter.serve.completions import (
 from leakmeter.serve.queue import BusyError, Job
 from leakmeter.serve.serving import Serving, serving_of
 from leakmeter.serve.spent import NANO, Spent, SpentError, nano
-from leakmeter.serve.watching import Watch, measured, prepared_case
+from leakmeter.serve.watching import JobWatch, measured, prepared_case
 from leakmeter.storage.pseudonym import made_directory
 from leakmeter.text.build import PromptSettings
 
@@ -59,7 +59,7 @@ _NEIGHBOURS: Final = "replace one document's text by any other, in every request
 
 
 @dataclass(frozen=True, slots=True)
-class Bounded:
+class BoundedCompletions:
     epsilon: float
     """ε of a token between any two contexts, nats."""
     spent: Spent
@@ -72,7 +72,7 @@ class Bounded:
     @classmethod
     def kept_in(
         cls, folder: Path, epsilon: float, total: float, *, lambda_max: float = 1.0, max_tokens: int = 64
-    ) -> Bounded:
+    ) -> BoundedCompletions:
         """What is spent, and the private receipts, in a directory for its owner alone."""
         check_guarantee(Decode(epsilon=epsilon, lambda_max=lambda_max, max_new_tokens=max_tokens), (), DELTA)
         nano(epsilon, up=True)
@@ -98,7 +98,7 @@ def api_key() -> tuple[str, bool]:
     return key, False
 
 
-def routes(bounded: Bounded) -> Sequence[BaseRoute]:
+def routes(bounded: BoundedCompletions) -> Sequence[BaseRoute]:
     """The routes of `/v1/`; the guard of the server asks for the key."""
     return (
         Route("/v1/chat/completions", partial(_completions, bounded=bounded), methods=["POST"]),
@@ -123,11 +123,11 @@ def _described(name: str) -> JsonObject:
     return {"id": name, "object": "model", "created": 0, "owned_by": "leakmeter"}
 
 
-async def _completions(request: Request, bounded: Bounded) -> Response:
+async def _completions(request: Request, bounded: BoundedCompletions) -> Response:
     serving = serving_of(request)
     try:
         completion = parsed(await request.body(), serving.models.names, bounded.max_tokens)
-    except FieldError as error:
+    except RequestFieldError as error:
         return refused(error.status, str(error), error.param, error.code)
     envelope = Envelope(f"chatcmpl-{secrets.token_hex(16)}", completion.model)
     try:
@@ -194,7 +194,9 @@ async def _chunks(job: Job, body: CompletionRequest, envelope: Envelope) -> Asyn
         await events.aclose()  # type: ignore[attr-defined]
 
 
-def _answered(serving: Serving, bounded: Bounded, body: CompletionRequest, envelope: Envelope, job: Job) -> JsonObject:
+def _answered(
+    serving: Serving, bounded: BoundedCompletions, body: CompletionRequest, envelope: Envelope, job: Job
+) -> JsonObject:
     """Check, charge, draw, and keep what is private; in the worker's thread."""
 
     def refuse(status: int, why: str, param: str | None, code: str | None = None) -> JsonObject:
@@ -225,7 +227,7 @@ def _answered(serving: Serving, bounded: Bounded, body: CompletionRequest, envel
     parts, ends = [], []
     for index in range(body.n):
         drawing = _Drawing(measure, kept.backend.tokenizer, body.stop, index, job)
-        parts.append(measured(kept, drawing, prepared, Watch(job)))
+        parts.append(measured(kept, drawing, prepared, JobWatch(job)))
         ends.append(drawing.end)
         job.tell("finished", index=index, reason=drawing.end["finish_reason"])
     results = list(DecodeResult.from_run(parts, asdict(measure), composed_nats=_COMPOSED_NATS))

@@ -276,7 +276,7 @@ async def progress(request: Request) -> Response:
     begun = measuring.started(serving, name)
     if begun is not None and begun.job.is_over and not (shelf.root / name).exists():
         # It was cancelled before there was anything to keep.
-        return JSONResponse(asdict(measuring.Progress("dropped", 0, None)))
+        return JSONResponse(asdict(measuring.RunProgress("dropped", 0, None)))
     return JSONResponse(asdict(measuring.progress(shelf.path(name), begun)))
 
 
@@ -310,7 +310,7 @@ def _compared(paths: Sequence[Path]) -> list[b.Block]:
     blocks = [block for block in report_of_runs(runs).blocks if not isinstance(block, b.Embedded)]
     if runs[0].measure != runs[1].measure:
         blocks.append(b.Text("The runs have different measures, whose numbers cannot be compared."))
-    elif not any(isinstance(block, b.Part) for block in blocks):
+    elif not any(isinstance(block, b.HeadedBlocks) for block in blocks):
         blocks.append(b.Text("The runs have no case in common: cases are paired by their ids."))
     # The pages of the runs, to which the first table leads elsewhere, are not in this one.
     return [

@@ -76,7 +76,7 @@ _WHY: Final = {
 }
 
 
-class FieldError(UsageError):
+class RequestFieldError(UsageError):
     """A field of a request that is refused, by its path; `code` is as OpenAI's errors have it."""
 
     def __init__(self, param: str | None, why: str, code: str | None = None, status: int = 400) -> None:
@@ -181,11 +181,11 @@ class _Body(_Form):
 
 
 def parsed(body: bytes, models: Sequence[str], max_tokens: int) -> CompletionRequest:
-    """A checked request; `FieldError` names the field that is refused. `max_tokens` is the default."""
+    """A checked request; `RequestFieldError` names the field that is refused. `max_tokens` is the default."""
     try:
         sent = parsed_object(body)
     except DataError as error:
-        raise FieldError(None, str(error)) from None
+        raise RequestFieldError(None, str(error)) from None
     fields = {name: value for name, value in sent.items() if value is not None}
     for name, value in list(fields.items()):
         if name in _Body.model_fields:
@@ -194,26 +194,26 @@ def parsed(body: bytes, models: Sequence[str], max_tokens: int) -> CompletionReq
         if not any(value == none and isinstance(value, bool) == isinstance(none, bool) for none in neutral):
             shown = visible(name[:_SHOWN])
             why = _WHY.get(name, f"{shown} is not supported here; leave it out")
-            raise FieldError(shown, why, "unsupported_parameter" if name in _WHY else "unknown_parameter")
+            raise RequestFieldError(shown, why, "unsupported_parameter" if name in _WHY else "unknown_parameter")
         del fields[name]
     if "model" not in fields:
-        raise FieldError("model", "model has to name a model of this server", "missing_required_parameter")
+        raise RequestFieldError("model", "model has to name a model of this server", "missing_required_parameter")
     try:
         request = _Body.model_validate(fields)
     except ValidationError as error:
         raise _refusal(error) from None
     if request.model not in models:
-        raise FieldError(
+        raise RequestFieldError(
             "model", "this server has no such model; GET /v1/models lists those it has", "model_not_found", 404
         )
     if request.max_tokens is not None and request.max_completion_tokens is not None:
-        raise FieldError("max_tokens", "give either max_tokens or max_completion_tokens")
+        raise RequestFieldError("max_tokens", "give either max_tokens or max_completion_tokens")
     if fields.get("stream_options") and not request.stream:
-        raise FieldError("stream_options", f"stream_options {_EXPECTED['stream_options']}")
+        raise RequestFieldError("stream_options", f"stream_options {_EXPECTED['stream_options']}")
     messages = tuple(message.as_pair() for message in request.messages)
     role, text = messages[-1]
     if role != "user" or not text.strip():
-        raise FieldError("messages", "the last message has to be the user's, with a text")
+        raise RequestFieldError("messages", "the last message has to be the user's, with a text")
     return CompletionRequest(
         model=request.model,
         messages=messages,
@@ -230,7 +230,7 @@ def parsed(body: bytes, models: Sequence[str], max_tokens: int) -> CompletionReq
     )
 
 
-def _refusal(error: ValidationError) -> FieldError:
+def _refusal(error: ValidationError) -> RequestFieldError:
     """What is wrong first, without what was sent."""
     first = error.errors(include_url=False, include_input=False)[0]
     field, *inner = [part for part in first["loc"] if part not in (_AS_TEXT, _AS_PARTS)]
@@ -240,13 +240,15 @@ def _refusal(error: ValidationError) -> FieldError:
     kind, limit = first["type"], first.get("ctx", {}).get("max_length")
     if kind == "too_long" and field != "stop":
         noun = "messages" if field == "messages" else "texts"
-        return FieldError(path, f"{path} has {first['ctx']['actual_length']:,} {noun}; {limit:,} are taken at most")
+        return RequestFieldError(
+            path, f"{path} has {first['ctx']['actual_length']:,} {noun}; {limit:,} are taken at most"
+        )
     if field in ("stop", "stream_options"):
         path, inner = str(field), []
     if kind == "extra_forbidden" and inner:
-        return FieldError(path, f"{path} is not supported here; leave it out", "unknown_parameter")
+        return RequestFieldError(path, f"{path} is not supported here; leave it out", "unknown_parameter")
     why = _EXPECTED.get(str(field)) if not inner else None
-    return FieldError(path, f"{path} {why or _WRONG.get(kind, 'is not valid')}")
+    return RequestFieldError(path, f"{path} {why or _WRONG.get(kind, 'is not valid')}")
 
 
 @dataclass(frozen=True, slots=True)

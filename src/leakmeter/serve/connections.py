@@ -16,10 +16,10 @@ MOST_WAITING: Final = 128
 """Connections without a request; the one that waits longest goes where there are more."""
 
 
-class Connection(H11Protocol):
+class TimedConnection(H11Protocol):
     """A connection that is closed if it sends no request, or half of a request's head, whatever it sends of it."""
 
-    waiting: ClassVar[OrderedDict[Connection, None]]
+    waiting: ClassVar[OrderedDict[TimedConnection, None]]
     _timer: asyncio.TimerHandle | None = None
 
     @override
@@ -63,10 +63,10 @@ class Connection(H11Protocol):
             self._timer = None
 
 
-def of_server() -> type[Connection]:
+def of_server() -> type[TimedConnection]:
     """A class for the connections of one server."""
 
-    class Own(Connection):
-        waiting: ClassVar[OrderedDict[Connection, None]] = OrderedDict()
+    class Own(TimedConnection):
+        waiting: ClassVar[OrderedDict[TimedConnection, None]] = OrderedDict()
 
     return Own

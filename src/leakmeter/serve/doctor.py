@@ -14,7 +14,7 @@ from leakmeter.checkup.api import examine, examined
 from leakmeter.checkup.checks import CHECKS
 from leakmeter.checkup.report import report
 from leakmeter.checkup.result import DoctorResult
-from leakmeter.checkup.subject import Subject
+from leakmeter.checkup.subject import CheckedModel
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.report import html
@@ -54,7 +54,7 @@ def _examined(serving: Serving, model: str, job: Job) -> JsonObject:
     else:
         kept = serving.use(model, job)
         with cancellable(kept, job):
-            result = examine(Subject.from_backend(kept.backend), model, on_check=on_check)
+            result = examine(CheckedModel.from_backend(kept.backend), model, on_check=on_check)
     # Texts of the doctor's own were examined, so that every browser of the server may see what was found.
     serving.extras[_LAST] = html.fragment(report([result]).blocks)
     return {"html": serving.extras[_LAST], "is_sound": result.is_sound}
@@ -63,7 +63,7 @@ def _examined(serving: Serving, model: str, job: Job) -> JsonObject:
 def _of_server(serving: Serving, model: str, job: Job, on_check: Callable[[str], None]) -> DoctorResult:
     """A model behind a server, which need not be one that can be measured; requests end when the job is cancelled."""
 
-    def on_loaded(subject: Subject) -> None:
+    def on_loaded(subject: CheckedModel) -> None:
         if subject.connection is not None:
             subject.connection.on_request = job.check
 

@@ -28,8 +28,8 @@ from leakmeter.ledger import report as said
 from leakmeter.ledger.budgets import Budget
 from leakmeter.ledger.forget import find
 from leakmeter.ledger.keys import RECIPIENT
-from leakmeter.ledger.store import FILES, SUBJECTS, Ledger, State
-from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Event
+from leakmeter.ledger.store import FILES, SUBJECTS, Ledger, LedgerState
+from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, LedgerEvent
 from leakmeter.report import blocks as b
 from leakmeter.report import html
 from leakmeter.serve.access import refusal
@@ -76,7 +76,7 @@ class Reader:
     def _present(self) -> Book | None:
         # Of a directory without a ledger not even the key of pseudonyms is made.
         ledger = Ledger.of_user(self.path) if any((self.path / name).exists() for name in FILES) else None
-        state = (State() if ledger is None else ledger.state(), stamp(self.path / SUBJECTS))
+        state = (LedgerState() if ledger is None else ledger.state(), stamp(self.path / SUBJECTS))
         if state == self._state:
             return self._book
         # What was read is let go before what is there now is read.
@@ -106,7 +106,7 @@ async def _page(
     request: Request,
     title: str,
     key: object,
-    make: Callable[[Book, said.Names], tuple[Sequence[b.Block], str]],
+    make: Callable[[Book, said.LedgerNames], tuple[Sequence[b.Block], str]],
     **more: Any,
 ) -> Response:
     """A page made of the ledger, or how to make a ledger. `make` returns blocks and where their texts are, or ""."""
@@ -114,7 +114,7 @@ async def _page(
     problem, status = "", 200
 
     def made(book: Book) -> tuple[Markup, str]:
-        blocks, texts = make(book, said.Names(book, address=address))
+        blocks, texts = make(book, said.LedgerNames(book, address=address))
         held_by = "see all with leakmeter ledger show and query"
         return html.fragment(blocks, held_by=held_by) if blocks else Markup(""), texts
 
@@ -167,7 +167,7 @@ async def opened(request: Request) -> Response:
     return await _page(request, title, (kind, id_), lambda book, names: _opened(book, names, kind, id_))
 
 
-def _opened(book: Book, names: said.Names, kind: str, id_: str) -> tuple[list[b.Block], str]:
+def _opened(book: Book, names: said.LedgerNames, kind: str, id_: str) -> tuple[list[b.Block], str]:
     if kind == DOCUMENT and any(id_ == known_id for known_id, _ in book.documents):
         return said.document_blocks(book, id_, names), ""
     if kind == SUBJECT:
@@ -191,7 +191,7 @@ def _subject(book: Book, id_: str) -> str:
         raise NotFoundError("the ledger has no such subject, or several; give a pseudonym of its table") from None
 
 
-def _event(book: Book, id_: str) -> Event:
+def _event(book: Book, id_: str) -> LedgerEvent:
     for event in book.events:
         if event["event"] == id_:
             return event
@@ -224,7 +224,7 @@ async def checked(request: Request) -> Response:
     typed, per = request.query_params.get("budget", "")[:40], request.query_params.get("per", "")[:40]
     fields = {"budget": typed or _BUDGET_NATS, "per": per or budgets.PER[1], "pers": budgets.PER}
 
-    def make(book: Book, names: said.Names) -> tuple[Sequence[b.Block], str]:
+    def make(book: Book, names: said.LedgerNames) -> tuple[Sequence[b.Block], str]:
         if not typed and not per:
             return (), ""
         limit = Budget(_number(typed), per or budgets.PER[1])

@@ -31,8 +31,8 @@ from leakmeter.instruments.influence import context as wording
 from leakmeter.instruments.influence import disclosure_report, findings
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.result import InfluenceResult, Piece
-from leakmeter.instruments.influence.search import Found, Search
+from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
+from leakmeter.instruments.influence.search import Search, SearchScores
 from leakmeter.instruments.influence.sources import ContextPiece
 from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.instruments.redaction.result import RedactionResult
@@ -43,7 +43,7 @@ from leakmeter.serve import bodies, edits, mixtures
 from leakmeter.serve.pages import show
 from leakmeter.serve.queue import Job
 from leakmeter.serve.serving import Serving, serving_of, streamed
-from leakmeter.serve.watching import Watch, cancellable, measured, prepared_case
+from leakmeter.serve.watching import JobWatch, cancellable, measured, prepared_case
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.templates import NAMED
 
@@ -107,7 +107,7 @@ class Typed:
         return Influence(max_new_tokens=self.max_new_tokens, seed=self.seed, search=self.search)
 
 
-class Seen(Watch):
+class Seen(JobWatch):
     @override
     def on_whole(self, nats: float) -> None:
         self.job.tell("whole", nats=scale.nats_text(nats))
@@ -149,7 +149,7 @@ class Disclosing(Seen):
         }
 
     @override
-    def on_scored(self, scored: Found) -> None:
+    def on_scored(self, scored: SearchScores) -> None:
         """Noise and placebo are measured last: until then, what is above 3 nats is shown."""
         whole = scored.whole - scored.bare
         rows = {name: scored.whole - row for name, row in scored.cuts.items()}
@@ -293,7 +293,7 @@ def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> Json
     }
 
 
-def _piece(result: InfluenceResult, piece: Piece) -> JsonObject:
+def _piece(result: InfluenceResult, piece: PieceInfluence) -> JsonObject:
     heat = scale.heat(piece.nats, findings.floor_nats(result, piece)) if findings.is_finding(result, piece) else 0
     return {
         "name": piece.name,
@@ -330,7 +330,7 @@ def _whole_of(typed: Typed) -> Typed:
     return replace(typed, unit="whole", search=None)
 
 
-def _drawn(kept: KeptModel, typed: Typed, watch: Watch) -> tuple[DecodeResult, tuple[int, ...]]:
+def _drawn(kept: KeptModel, typed: Typed, watch: JobWatch) -> tuple[DecodeResult, tuple[int, ...]]:
     """An answer of the model's, with the loss of each of its tokens; and their ids."""
     measure = Decode(max_new_tokens=typed.max_new_tokens, seed=typed.seed).seeded()
     settings = PromptSettings(unit="whole", template=typed.template)
@@ -341,7 +341,7 @@ def _drawn(kept: KeptModel, typed: Typed, watch: Watch) -> tuple[DecodeResult, t
     return result, tuple(ids.astype(int).tolist())
 
 
-def _stretches(prepared: Prepared) -> list[wording.Stretch]:
+def _stretches(prepared: Prepared) -> list[wording.ContextStretch]:
     pieces = [
         ContextPiece(
             name=span.name,
@@ -406,7 +406,7 @@ def _cut(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObje
 def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job) -> InfluenceResult:
     measure = typed.influence
     prepared = _prepared(serving, kept, measure, typed, job)
-    (result,) = InfluenceResult.from_run([measured(kept, measure, prepared, Watch(job))], asdict(measure))
+    (result,) = InfluenceResult.from_run([measured(kept, measure, prepared, JobWatch(job))], asdict(measure))
     return result
 
 

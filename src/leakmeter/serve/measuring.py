@@ -62,7 +62,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """How far a run is, in parts: cases, where this server began it."""
 
     state: str
@@ -78,14 +78,16 @@ def started(serving: Serving, name: str) -> Started | None:
     return held.get(name)
 
 
-def progress(path: Path, begun: Started | None) -> Progress:
+def progress(path: Path, begun: Started | None) -> RunProgress:
     run = RunDirectory(path)
     n_done = len(run.parts)
     if run.is_complete:
-        return Progress("complete", n_done, n_done)
+        return RunProgress("complete", n_done, n_done)
     n_cases = run.read_begun().get("n_cases")
     measuring = begun is not None and not begun.job.is_over
-    return Progress("measuring" if measuring else "unfinished", n_done, n_cases if isinstance(n_cases, int) else None)
+    return RunProgress(
+        "measuring" if measuring else "unfinished", n_done, n_cases if isinstance(n_cases, int) else None
+    )
 
 
 async def measure(request: Request) -> Response:

@@ -21,7 +21,7 @@ MOST_OF_ONE: Final = 4
 """Jobs of one owner that wait or are done at the moment."""
 _ALIVE_SECONDS: Final = 15.0
 """Between two signs of life of a stream: a browser that has gone is noticed by one."""
-State = Literal["waiting", "running", "done", "failed", "cancelled"]
+JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 
 class Cancelled(BaseException):
@@ -33,14 +33,14 @@ class BusyError(LeakmeterError):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class JobEvent:
     """Something that happened to a job: a name, and what is told of it, which JSON can say."""
 
     name: str
     data: JsonObject
 
 
-Work = Callable[["Job"], "JsonObject | None"]
+JobWork = Callable[["Job"], "JsonObject | None"]
 """Does it, in the worker's thread; what it returns is told with the event `done`."""
 
 
@@ -48,11 +48,11 @@ Work = Callable[["Job"], "JsonObject | None"]
 class Job:
     """A piece of work: it waits, is done, and is told of in events."""
 
-    work: Work = field(repr=False)
+    work: JobWork = field(repr=False)
     owner: str = field(repr=False)
     """Who asked: a session, or whatever a program is known by."""
-    state: State = "waiting"
-    events: list[Event] = field(default_factory=list, repr=False)
+    state: JobState = "waiting"
+    events: list[JobEvent] = field(default_factory=list, repr=False)
     _stop: threading.Event = field(default_factory=threading.Event, repr=False)
     _listeners: set[Callable[[], None]] = field(default_factory=set, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -75,12 +75,12 @@ class Job:
         self._stop.set()
 
     def tell(self, name: str, /, **data: Any) -> None:
-        self._add(Event(name, data))
+        self._add(JobEvent(name, data))
 
-    def end(self, state: State, /, **data: Any) -> None:
-        self._add(Event(state, data), state)
+    def end(self, state: JobState, /, **data: Any) -> None:
+        self._add(JobEvent(state, data), state)
 
-    def _add(self, event: Event, state: State | None = None) -> None:
+    def _add(self, event: JobEvent, state: JobState | None = None) -> None:
         with self._lock:
             # In this order: whoever sees that it is over sees its last event too.
             self.events.append(event)
@@ -89,7 +89,7 @@ class Job:
         for listener in listeners:
             listener()
 
-    async def listen(self, *, and_cancel: bool = False) -> AsyncIterator[Event | None]:
+    async def listen(self, *, and_cancel: bool = False) -> AsyncIterator[JobEvent | None]:
         """All events from the first, as they come, and None now and then while there is none. With `and_cancel`, the
         work is cancelled when the listener leaves before its end."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
@@ -142,7 +142,7 @@ class Queue:
         with self._changed:
             return [job for job in (self._running, *self._waiting) if job is not None and job.owner == owner]
 
-    def submit(self, work: Work, owner: str) -> Job:
+    def submit(self, work: JobWork, owner: str) -> Job:
         """Add work to the queue. `BusyError` where too much is waiting already, of this owner or of all."""
         job = Job(work, owner)
         with self._changed:
@@ -194,7 +194,7 @@ class Queue:
     def _do(self, job: Job) -> None:
         job.state = "running"
         job.tell("started")
-        ended: tuple[State, JsonObject]
+        ended: tuple[JobState, JsonObject]
         try:
             job.check()
             with checked_by(job.check):

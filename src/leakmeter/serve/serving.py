@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from leakmeter.engine.loading import KeptModel, ModelOptions
 from leakmeter.errors import UnknownNameError
 from leakmeter.serve.access import Access
-from leakmeter.serve.queue import Job, Queue, Work
+from leakmeter.serve.queue import Job, JobWork, Queue
 
 
 class Models:
@@ -125,7 +125,7 @@ def session_of(request: Request) -> str:
     return session
 
 
-def streamed(request: Request, work: Work, *, and_cancel: bool = True) -> Response:
+def streamed(request: Request, work: JobWork, *, and_cancel: bool = True) -> Response:
     """Have work done, and answer with its events; with `and_cancel` it ends when the browser goes."""
     job = serving_of(request).queue.submit(work, session_of(request))
 

@@ -19,16 +19,17 @@ from leakmeter.core.case import Case
 from leakmeter.core.item import ContextItem, Lazily, Prepared
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.measure import Measure, Measurement
-from leakmeter.core.request import Asked, FloatArray, Request, Scores, Trial
+from leakmeter.core.request import Asked, Request, Scores, Trial
 from leakmeter.engine.loading import KeptModel
 from leakmeter.engine.measure import Callbacks, check_answered, measure_cases
 from leakmeter.errors import CapabilityError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.search import Found, states_of
+from leakmeter.instruments.influence.search import SearchScores, states_of
 from leakmeter.overriding import override
-from leakmeter.results.result import Part
+from leakmeter.results.result import PartContent
 from leakmeter.serve.queue import Job
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.text.build import PromptSettings
 
 SCREENED_FROM: Final = 12
@@ -39,7 +40,7 @@ _MOST_AT_ONCE: Final = 8
 """Pieces of a round; the first rounds have fewer, so that something is seen soon."""
 
 
-class Watch:
+class JobWatch:
     """Who looks on: this one at nothing, and ends the work when its job is cancelled."""
 
     def __init__(self, job: Job) -> None:
@@ -51,7 +52,7 @@ class Watch:
     def on_piece(self, name: str, nats: float, *, exact: bool) -> None:
         """A piece is known, or what a screen says of it."""
 
-    def on_scored(self, scored: Found) -> None:
+    def on_scored(self, scored: SearchScores) -> None:
         """More is known of the tokens of the response: the whole context, twice as many pieces as before, or all."""
 
     def on_calibration(self) -> None:
@@ -72,7 +73,7 @@ def prepared_case(kept: KeptModel, measure: Measure, settings: PromptSettings, c
     return prepared
 
 
-def measured(kept: KeptModel, measure: Measure, prepared: Prepared, watch: Watch) -> Part:
+def measured(kept: KeptModel, measure: Measure, prepared: Prepared, watch: JobWatch) -> PartContent:
     """One case's texts and measurements, watched; the model's score cache holds nothing of it."""
     watched = _Watched(measure, watch, kept)
     with kept.lock, cancellable(kept, watch.job):
@@ -87,7 +88,7 @@ def cancellable(kept: KeptModel, job: Job) -> AbstractContextManager[None]:
 class _Watched(Measure):
     """A measure whose trials are watched."""
 
-    def __init__(self, measure: Measure, watch: Watch, kept: KeptModel) -> None:
+    def __init__(self, measure: Measure, watch: JobWatch, kept: KeptModel) -> None:
         self._measure, self._watch, self._kept = measure, watch, kept
 
     @override
@@ -154,12 +155,12 @@ class _Pieces:
     """The pieces of a case, scored a few at a time."""
 
     item: ContextItem
-    watch: Watch
+    watch: JobWatch
     forks: bool
     """Whether the model's states of a context are kept from round to round, and it can hide pieces."""
     exhaustive: bool
     """Whether every piece is scored, in an order of our own."""
-    scored: Found = field(default_factory=Found)
+    scored: SearchScores = field(default_factory=SearchScores)
     calibrates: bool = False
 
     def __post_init__(self) -> None:

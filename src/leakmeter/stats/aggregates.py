@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from leakmeter.stats.stats import interval_of_mean, interval_of_share
 
-Interval = tuple[float, float]
+IntervalEnds = tuple[float, float]
 
 EXTREMES: Final = ("min", "max")
 """Aggregates that say nothing of other items than those measured."""
@@ -44,7 +44,9 @@ def aggregate(values: npt.ArrayLike, name: str) -> float:
     return low if share == 0.0 or low == high or math.isinf(low) else low + share * (high - low)
 
 
-def interval_of_aggregate(values: npt.ArrayLike, name: str, *, seed: int, is_share: bool = False) -> Interval | None:
+def interval_of_aggregate(
+    values: npt.ArrayLike, name: str, *, seed: int, is_share: bool = False
+) -> IntervalEnds | None:
     """95 % interval of an aggregate over the items; None of `EXTREMES`, of one item, and where `interval_of_mean` has
     none.
 

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.stats.clusters import Estimate, Resamples, Statistic
-from leakmeter.stats.stats import FloatArray
+from leakmeter.stats.arrays import FloatArray
+from leakmeter.stats.clusters import ClusterEstimate, ResampledStatistic, Resamples
 
 _NOTHING_LEFT: Final = 1e-9
 """Share of a variance below which rounding is all that is left of it."""
@@ -26,22 +26,24 @@ class HeldOut:
 
     chosen: int
     chosen_by: float
-    held_out: Estimate
-    reference: Estimate
+    held_out: ClusterEstimate
+    reference: ClusterEstimate
     """Correlation of the reference predictor on the other half."""
-    difference: Estimate
+    difference: ClusterEstimate
     """`held_out` less `reference`."""
     n_items: int
     n_clusters: int
 
 
-def pearson(x: npt.ArrayLike, y: npt.ArrayLike, over: Resamples) -> Estimate:
+def pearson(x: npt.ArrayLike, y: npt.ArrayLike, over: Resamples) -> ClusterEstimate:
     """Pearson's correlation of two numbers an item, (item,) each."""
     rows = _rows(x, y)
     return over.estimate(lambda times: _correlation(np.broadcast_to(rows, (len(times), *rows.shape)), times))
 
 
-def spearman(x: npt.ArrayLike, y: npt.ArrayLike, over: Resamples, controls: Sequence[npt.ArrayLike] = ()) -> Estimate:
+def spearman(
+    x: npt.ArrayLike, y: npt.ArrayLike, over: Resamples, controls: Sequence[npt.ArrayLike] = ()
+) -> ClusterEstimate:
     """Spearman's rank correlation of two numbers an item, (item,) each.
 
     With controls, (item,) each, it is partial: of the residuals of the ranks, by least squares from the controls'. A
@@ -100,12 +102,12 @@ def _rows(*columns: npt.ArrayLike) -> FloatArray:
     return stacked
 
 
-def _rank_correlation(rows: FloatArray) -> Statistic:
+def _rank_correlation(rows: FloatArray) -> ResampledStatistic:
     ranks = [_ranks(row) for row in rows]
     return lambda times: _correlation(np.stack([rank(times) for rank in ranks], axis=1), times)
 
 
-def _ranks(row: FloatArray) -> Statistic:
+def _ranks(row: FloatArray) -> ResampledStatistic:
     """Ranks among the items of a resample, (resample, item), less the mean rank."""
     values, place = np.unique(row, return_inverse=True)
     order = np.argsort(place, kind="stable")

@@ -14,10 +14,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.ranks import signed_rank_p
-from leakmeter.stats.stats import FEWEST_FOR_INTERVAL, FloatArray, interval_of_ratio
+from leakmeter.stats.stats import FEWEST_FOR_INTERVAL, interval_of_ratio
 
-Statistic = Callable[[FloatArray], FloatArray]
+ResampledStatistic = Callable[[FloatArray], FloatArray]
 """How often each item counts, (resample, item), to a number of each resample; NaN where it has none."""
 
 _TAIL: Final = 0.025
@@ -26,7 +27,7 @@ _AT_ONCE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class ClusterEstimate:
     """A statistic, and its 95 % interval over clusters."""
 
     value: float | None
@@ -55,20 +56,20 @@ class Resamples:
         for first in range(0, len(self.counts), size):
             yield self.counts[first : first + size, self.of_item].astype(np.float64)
 
-    def estimate(self, statistic: Statistic) -> Estimate:
+    def estimate(self, statistic: ResampledStatistic) -> ClusterEstimate:
         (value,) = statistic(np.ones((1, len(self.of_item))))
         return self._estimate(float(value), lambda: np.concatenate([statistic(times) for times in self.blocks()]))
 
-    def ratio(self, parts: npt.ArrayLike, wholes: npt.ArrayLike) -> Estimate:
+    def ratio(self, parts: npt.ArrayLike, wholes: npt.ArrayLike) -> ClusterEstimate:
         """Σ parts / Σ wholes of numbers of each item, (item,), and its interval over clusters that have a whole."""
         part, whole = self._sums(parts), self._sums(wholes)
         part, whole = part[whole > 0], whole[whole > 0]
         if not whole.size:
-            return Estimate(None, None)
+            return ClusterEstimate(None, None)
         interval = interval_of_ratio(part, whole, seed=self._seed, n_resamples=len(self.counts))
-        return Estimate(float(part.sum() / whole.sum()), interval)
+        return ClusterEstimate(float(part.sum() / whole.sum()), interval)
 
-    def mean(self, values: npt.ArrayLike) -> Estimate:
+    def mean(self, values: npt.ArrayLike) -> ClusterEstimate:
         """Mean of one number an item, (item,), in the values' unit, and its interval."""
         return self.ratio(values, np.ones(len(self.of_item)))
 
@@ -88,14 +89,14 @@ class Resamples:
         weights = np.asarray(values, dtype=np.float64)
         return np.bincount(self.of_item, weights=weights, minlength=self.n_clusters).astype(np.float64)
 
-    def _estimate(self, value: float, resampled: Callable[[], FloatArray]) -> Estimate:
+    def _estimate(self, value: float, resampled: Callable[[], FloatArray]) -> ClusterEstimate:
         if np.isnan(value):
-            return Estimate(None, None)
+            return ClusterEstimate(None, None)
         if self.n_clusters < FEWEST_FOR_INTERVAL:
-            return Estimate(value, None)
+            return ClusterEstimate(value, None)
         estimates = resampled()
         defined = estimates[~np.isnan(estimates)]
         if 10 * len(defined) < 9 * len(estimates):
-            return Estimate(value, None)
+            return ClusterEstimate(value, None)
         low, high = np.quantile(defined, [_TAIL, 1.0 - _TAIL])
-        return Estimate(value, (float(low), float(high)))
+        return ClusterEstimate(value, (float(low), float(high)))

@@ -17,12 +17,9 @@ from itertools import count
 from typing import Any, Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from array_api_compat import array_namespace, device, to_device
 
-from leakmeter.stats.stats import FloatArray
-
-IntArray = npt.NDArray[np.int64]
+from leakmeter.stats.arrays import FloatArray, IntArray
 
 LOG_LEAST: Final = -708.0
 """About the logarithm of the least weight that is given to what is possible: float64 has all its digits from here."""

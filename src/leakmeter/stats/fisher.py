@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from array_api_compat import array_namespace, device
 
-from leakmeter.stats.stats import FloatArray
+from leakmeter.stats.arrays import FloatArray
 
 
 def probe_signs(seed: int, key: str, purpose: int, numbers: range, n_vocab: int) -> npt.NDArray[np.int8]:
@@ -99,7 +99,7 @@ def of_deviations(gradients: Any, deviations: Any, weights: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class FisherEstimate:
     """½ tr(I Σ) and ½ μᵀ I μ, nats, and how far their sum may be off."""
 
     spread: float
@@ -113,17 +113,17 @@ class Estimate:
         return self.spread + self.drift
 
 
-def estimated(values: FloatArray, n_probes: int) -> Estimate:
+def estimated(values: FloatArray, n_probes: int) -> FisherEstimate:
     """The estimate from tr(I Σ) and μᵀ I μ, (number, 2), of which the last `n_probes` are of random probes."""
     exact, probes = np.split(values / 2.0, [len(values) - n_probes])
     spread, drift = exact.sum(axis=0) + (probes.mean(axis=0) if n_probes else 0.0)
     error = 0.0
     if n_probes:
         error = float(probes.sum(axis=1).std(ddof=1) / np.sqrt(n_probes)) if n_probes > 1 else float("nan")
-    return Estimate(float(spread), float(drift), error)
+    return FisherEstimate(float(spread), float(drift), error)
 
 
-def probes_needed(estimate: Estimate, n_probes: int, relative_error: float) -> float:
+def probes_needed(estimate: FisherEstimate, n_probes: int, relative_error: float) -> float:
     """Probes for which the standard error would be that share of the value; infinite where there is no value."""
     if not estimate.value > 0:
         return float("inf")

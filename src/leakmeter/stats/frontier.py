@@ -20,9 +20,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.stats.stats import FloatArray
-
-IntArray = npt.NDArray[np.int64]
+from leakmeter.stats.arrays import FloatArray, IntArray
 
 NO_KNEE: Final = -1
 

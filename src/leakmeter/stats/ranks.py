@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.stats.aggregates import aggregate
-from leakmeter.stats.stats import FloatArray, interval_of_mean
+from leakmeter.stats.arrays import FloatArray
+from leakmeter.stats.stats import interval_of_mean
 
 _Z95: Final = NormalDist().inv_cdf(0.975)
 _NEXT: Final = 1e-12

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from leakmeter.stats.arrays import FloatArray
 
 FEWEST_FOR_INTERVAL: Final = 8
 """Values of a mean with an interval: of fewer, none covers as it should unless they are known not to be skewed."""

@@ -17,7 +17,7 @@ from leakmeter.storage.rundir import RunDirectory
 from leakmeter.storage.spec import RunSpec
 from leakmeter.storage.stored import fetched
 
-State = Literal["complete", "unfinished", "damaged"]
+RunState = Literal["complete", "unfinished", "damaged"]
 
 RUN: Final = "run"
 _STUDIES: Final = re.compile(r"(study|generate|frontier|icl-select)-(?:.*-)?[0-9a-f]{16}")
@@ -31,7 +31,7 @@ class Entry:
     name: str
     kind: str
     """run, study, generate, frontier or icl select."""
-    state: State | None = None
+    state: RunState | None = None
     measure: str | None = None
     model: str | None = None
     dtype: str | None = None
@@ -98,7 +98,7 @@ class SlowestPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class RunSummary:
     """One run, as `leakmeter runs show` has it; of an unfinished one, what is known of it."""
 
     entry: Entry
@@ -202,7 +202,7 @@ def label(entry: Entry) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def summary(path: Path) -> Summary:
+def summary(path: Path) -> RunSummary:
     run = RunDirectory(path)
     reader = PartReader.of_run(run)
     cases: list[JsonObject] = []
@@ -222,7 +222,7 @@ def summary(path: Path) -> Summary:
             by_worker.setdefault(name, []).append(case)
     workers = {name: (len(of_one), Taken.from_cases(of_one)) for name, of_one in sorted(by_worker.items())}
     record = reader.record
-    return Summary(
+    return RunSummary(
         entry_of(path),
         Taken.from_cases(cases),
         n_measurements,

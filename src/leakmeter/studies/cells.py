@@ -4,7 +4,7 @@ runs/
   decode-1f2e…/               the run of a cell; cells of several studies that are alike share it
   study-figure_8-laptop-9a…/  mode 0700: generations and contexts are in it
     cell-00.json              which run belongs to cell 0, and under which weights it was made
-    cell-00.csv               its items with their texts: see `Kind.items`
+    cell-00.csv               its items with their texts: see `StudyKind.items`
     bertscore-00.json         quality that took a model of its own
     table.md, table.json, table.csv, figure.png, figure.svg
     agreement-00.csv …        also .png and .svg: of each Monte Carlo cell of a susceptibility study, beside Fisher's
@@ -39,15 +39,15 @@ from leakmeter.models import resolve
 from leakmeter.storage.parts import Part, cases_of_run
 from leakmeter.storage.pseudonym import NONCE_FILES, made_directory
 from leakmeter.storage.rundir import RunDirectory
-from leakmeter.studies.grid import Cell, Study, settings_named
+from leakmeter.studies.grid import Study, StudyCell, settings_named
 
-Progress = Callable[[Backend, int, Mapping[str, float]], AbstractContextManager[Callbacks]]
+ShowProgress = Callable[[Backend, int, Mapping[str, float]], AbstractContextManager[Callbacks]]
 """Of a back end, a number of cases, and the findings so far, which change meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedCell:
-    cell: Cell
+    cell: StudyCell
     model: JsonObject
     """Name, weights_sha256, dtype and device."""
     run: str
@@ -59,7 +59,7 @@ class FinishedCell:
 
 
 def load_records(study: Study, paths: Mapping[str, str]) -> list[list[Any]]:
-    """The records of each cell; files, by the names of `Kind.sources`, are read once."""
+    """The records of each cell; files, by the names of `StudyKind.sources`, are read once."""
     used = sorted(study.kind.sources(sorted({cell.dataset for cell in study.cells})))
     if unused := sorted(paths.keys() - set(used)):
         raise UsageError(f"--data names '{unused[0]}', which this study does not use; it uses {', '.join(used)}")
@@ -87,7 +87,7 @@ def directory_of(out: Path, name: str, **identity: Any) -> Path:
     return out / f"{name}-{digest({**identity, 'version': metadata.version('leakmeter')})[:16]}"
 
 
-def finished_cell(cell: Cell, records: Sequence[Any], directory: Path) -> FinishedCell | None:
+def finished_cell(cell: StudyCell, records: Sequence[Any], directory: Path) -> FinishedCell | None:
     """A cell that was measured before, read without its model; None where there is none, or of another model now."""
     try:
         record = json.loads((directory / f"{cell.stem}.json").read_bytes())
@@ -109,11 +109,11 @@ def finished_cell(cell: Cell, records: Sequence[Any], directory: Path) -> Finish
 
 def measure_cell(
     study: Study,
-    cell: Cell,
+    cell: StudyCell,
     records: Sequence[Any],
     directory: Path,
     backend: Backend,
-    progress: Progress,
+    progress: ShowProgress,
     command: str | None,
 ) -> FinishedCell:
     """Measure a cell, or continue its interrupted run, and write down which run it is."""
@@ -197,7 +197,7 @@ def _model_files(model: str) -> list[str | None] | None:
 class Forecast:
     """The most that a cell will take."""
 
-    cell: Cell
+    cell: StudyCell
     n_records: int
     n_tokens: float | None
     """To put through the model; None where it cannot be predicted."""
@@ -213,7 +213,7 @@ def n_looked_at(study: Study) -> int:
 
 
 def forecasts(
-    study: Study, cells: Sequence[Cell], records: Sequence[Sequence[Any]], predictor_of: Callable[[str], Predictor]
+    study: Study, cells: Sequence[StudyCell], records: Sequence[Sequence[Any]], predictor_of: Callable[[str], Predictor]
 ) -> list[Forecast]:
     """`records` are of all cells of the study, by their numbers; `predictor_of` raises a LeakmeterError where the model
     is not at hand.
@@ -230,7 +230,7 @@ def forecasts(
     return [results[cell.number] for cell in cells]
 
 
-def _forecast(study: Study, cell: Cell, records: Sequence[Any], predictor: Predictor) -> Forecast:
+def _forecast(study: Study, cell: StudyCell, records: Sequence[Any], predictor: Predictor) -> Forecast:
     kind = study.kind
     cases = [kind.case(record) for record in records[: n_looked_at(study)]]
     prepared = [cell.settings.prepare(case, predictor.backend, cell.measure) for case in cases]

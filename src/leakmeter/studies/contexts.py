@@ -14,7 +14,7 @@ from leakmeter.core.case import Case
 from leakmeter.core.measure import Measure, Measurement
 from leakmeter.core.record import JsonObject
 from leakmeter.data import named
-from leakmeter.data.named import Record
+from leakmeter.data.named import DatasetRecord
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.overriding import override
 from leakmeter.report import html
@@ -22,7 +22,7 @@ from leakmeter.stats import stats
 from leakmeter.studies import quality, table
 from leakmeter.studies.cells import FinishedCell, kept_scores
 from leakmeter.studies.expected import (
-    Estimate,
+    MeanEstimate,
     by_position,
     early_and_late,
     estimate,
@@ -31,11 +31,11 @@ from leakmeter.studies.expected import (
     whole_context_nats,
 )
 from leakmeter.studies.generations_report import CellColumn, Generation, Generations, generations_report
-from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, field_types, lines_over
+from leakmeter.studies.grid import Study, StudyCell
+from leakmeter.studies.kind import Axes, RecordChoice, StudyKind, Tables, at_least_one, field_types, lines_over
 from leakmeter.studies.quality import COLUMNS, Regurgitation
 from leakmeter.studies.table import quantile_columns, responses, responses_of
-from leakmeter.studies.tables import NUMBER, Column, Row, counted, decimals, heading_of, measured
+from leakmeter.studies.tables import NUMBER, StudyColumn, StudyRow, counted, decimals, heading_of, measured
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.units import AUTO, parse
 
@@ -43,7 +43,7 @@ MOST_RECORDS: Final = 100
 """Records that a page may show; its size may allow fewer."""
 
 
-class Contexts(Kind):
+class Contexts(StudyKind):
     """Records of a data set by name: a context, a query, and what people answered."""
 
     records = "records"
@@ -54,25 +54,25 @@ class Contexts(Kind):
         "piece": "a mean for each piece of the context, in its order",
     }
     columns: ClassVar = {
-        **Kind.columns,
-        "cid_lambda": Column("λ"),
-        "epsilon": Column("ε a token"),
-        "max_context_tokens": Column("context tokens, at most"),
-        "unit": Column("piece"),
-        "position": Column("position t"),
-        "piece": Column("piece i"),
-        "first_token": Column("first token of the piece"),
-        "nats": Column("τ̂, nats"),
+        **StudyKind.columns,
+        "cid_lambda": StudyColumn("λ"),
+        "epsilon": StudyColumn("ε a token"),
+        "max_context_tokens": StudyColumn("context tokens, at most"),
+        "unit": StudyColumn("piece"),
+        "position": StudyColumn("position t"),
+        "piece": StudyColumn("piece i"),
+        "first_token": StudyColumn("first token of the piece"),
+        "nats": StudyColumn("τ̂, nats"),
         **quantile_columns("nats"),
-        "nats_per_token": Column("nats a token", decimals(3)),
-        "difference_nats": Column("less the first x, paired, nats"),
-        "n_responses": Column("responses"),
-        "pieces_median": Column("pieces, median", NUMBER),
-        "peak_piece": Column("peak at i"),
-        "peak_nats": Column("peak τ̂_i, nats"),
-        "early_nats": Column("first half, nats"),
-        "late_nats": Column("second half, nats"),
-        "early_less_late_nats": Column("first less second, paired, nats"),
+        "nats_per_token": StudyColumn("nats a token", decimals(3)),
+        "difference_nats": StudyColumn("less the first x, paired, nats"),
+        "n_responses": StudyColumn("responses"),
+        "pieces_median": StudyColumn("pieces, median", NUMBER),
+        "peak_piece": StudyColumn("peak at i"),
+        "peak_nats": StudyColumn("peak τ̂_i, nats"),
+        "early_nats": StudyColumn("first half, nats"),
+        "late_nats": StudyColumn("second half, nats"),
+        "early_less_late_nats": StudyColumn("first less second, paired, nats"),
         **COLUMNS,
     }
     has_quality = True
@@ -82,8 +82,8 @@ class Contexts(Kind):
         return measure.together
 
     @override
-    def choice(self, settings: JsonObject) -> Choice:
-        return Choice(at_least_one("records", settings["records"]), settings.get("choice_seed"))
+    def choice(self, settings: JsonObject) -> RecordChoice:
+        return RecordChoice(at_least_one("records", settings["records"]), settings.get("choice_seed"))
 
     @override
     def prompts(self, options: JsonObject) -> PromptSettings:
@@ -104,8 +104,8 @@ class Contexts(Kind):
         return named.names()
 
     @override
-    def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[Record]]:
-        loaded: dict[tuple[str, Choice], list[Record]] = {}
+    def load(self, cells: Sequence[StudyCell], paths: Mapping[str, str]) -> list[list[DatasetRecord]]:
+        loaded: dict[tuple[str, RecordChoice], list[DatasetRecord]] = {}
         for cell in cells:
             if (cell.dataset, cell.choice) not in loaded:
                 dataset, choice = named.find(cell.dataset), cell.choice
@@ -114,11 +114,11 @@ class Contexts(Kind):
         return [loaded[cell.dataset, cell.choice] for cell in cells]
 
     @override
-    def case(self, record: Record) -> Case:
+    def case(self, record: DatasetRecord) -> Case:
         return record.case
 
     @override
-    def items(self, finished: FinishedCell) -> Iterator[Row]:
+    def items(self, finished: FinishedCell) -> Iterator[StudyRow]:
         return responses(finished)
 
     @override
@@ -127,8 +127,8 @@ class Contexts(Kind):
     ) -> Tables:
         if study.show == "factor":
             return _by_factor(study, cells, directory, notify)
-        rows: list[Row] = []
-        summary: list[Row] = []
+        rows: list[StudyRow] = []
+        summary: list[StudyRow] = []
         for finished in cells:
             if study.show == "position":
                 series: list[Any] = [
@@ -138,7 +138,7 @@ class Contexts(Kind):
                 series = [nats_by_piece(measurements) for _, measurements in finished.measured]
             estimates = by_position(series, seed=study.seed)
             unit = parse(finished.measured[0][0]["unit"])
-            of_cell: list[Row] = []
+            of_cell: list[StudyRow] = []
             for i, at in enumerate(estimates):
                 # By where they begin, in tokens, n-grams of different n and stride can be compared.
                 place = {"first_token": i * unit.stride} if unit.kind == "ngram" else {}
@@ -148,14 +148,14 @@ class Contexts(Kind):
         return Tables(rows, summary)
 
     @override
-    def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
+    def axes(self, study: Study, rows: Sequence[StudyRow]) -> Axes:
         if study.show == "factor":
             return Axes(str(study.x), ("nats", "rouge_l_f1", "bertscore_f1", "factkb"))
         by_token = study.show == "piece" and all("first_token" in row for row in rows)
         return Axes("first_token" if by_token else study.show, ("nats",))
 
     @override
-    def seed(self, cell: Cell) -> int:
+    def seed(self, cell: StudyCell) -> int:
         return int(cell.measure.record().get("seed") or 0)
 
     @override
@@ -200,7 +200,7 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def _column(
-    study: Study, finished: FinishedCell, record: Record, texts: JsonObject, measurements: Sequence[Measurement]
+    study: Study, finished: FinishedCell, record: DatasetRecord, texts: JsonObject, measurements: Sequence[Measurement]
 ) -> CellColumn:
     labels = {name: _in_words(name, value) for name, value in finished.cell.factors.items() if name != "dataset"}
     # Without an axis all cells stand side by side.
@@ -221,12 +221,12 @@ def _column(
 
 
 # ---- tables ---------------------------------------------------------------------------------------------------------
-def _peak(study: Study, finished: FinishedCell, series: list[Any], estimates: list[Estimate]) -> Row:
+def _peak(study: Study, finished: FinishedCell, series: list[Any], estimates: list[MeanEstimate]) -> StudyRow:
     # A piece that few contexts reach has a mean of few: a peak is looked for where half of them do.
     enough = [i for i, at in enumerate(estimates) if 2 * at.n >= estimates[0].n]
     peak = max(enough, key=lambda i: estimates[i].mean)
     n_pieces = float(np.median([len(piece_series) for piece_series in series]))
-    row: Row = {**finished.cell.factors, "n": estimates[0].n, "pieces_median": n_pieces}
+    row: StudyRow = {**finished.cell.factors, "n": estimates[0].n, "pieces_median": n_pieces}
     row |= {"peak_piece": peak, **table.columns("peak_nats", estimates[peak])}
     for name, estimated in early_and_late(series, seed=study.seed).items():
         row |= table.columns(f"{name}_nats", estimated)
@@ -238,18 +238,21 @@ def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, not
     # Differences are taken from the cell that differs in x alone and comes first, record by record.
     lines = [[finished for _, finished in levels] for _, levels in lines_over(str(study.x), of_cells)]
     first_of = {finished.cell.number: line[0] for line in lines for finished in line}
-    rows: list[Row] = []
+    rows: list[StudyRow] = []
     per_record: dict[int, list[float]] = {}
     without: set[str] = set()
     for finished in cells:
         nats = [whole_context_nats(measurements) for _, measurements in finished.measured]
         per_record[finished.cell.number] = nats
-        row: Row = {**finished.cell.factors, **table.columns("nats", estimate(nats, seed=study.seed), quantiles=True)}
+        row: StudyRow = {
+            **finished.cell.factors,
+            **table.columns("nats", estimate(nats, seed=study.seed), quantiles=True),
+        }
         tokens = [float(v.mean()) for _, measurements in finished.measured for v in whole_by_token(measurements)]
         row |= table.columns("nats_per_token", estimate(tokens, seed=study.seed))
         first = first_of[finished.cell.number]
         before = per_record[first.cell.number]
-        by: Row = measured(
+        by: StudyRow = measured(
             "difference_nats",
             stats.mean(np.subtract(nats, before)),
             stats.interval_of_mean_difference(nats, before, seed=study.seed),

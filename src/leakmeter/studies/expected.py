@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakmeter.core.measure import Measurement
-from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
 from leakmeter.stats import stats
+from leakmeter.stats.arrays import FloatArray
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Of the quantiles that are reported."""
@@ -18,7 +18,7 @@ _WHOLE = ("loss", "whole")  # what `decode` and `influence` call the contrast wi
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class MeanEstimate:
     """A mean over items, with its interval and how the items lie."""
 
     mean: float
@@ -30,11 +30,11 @@ class Estimate:
     """Number of items."""
 
 
-def estimate(values: Sequence[float], *, seed: int) -> Estimate:
+def estimate(values: Sequence[float], *, seed: int) -> MeanEstimate:
     """One number an item to their mean; the seed is the bootstrap's."""
     if not len(values):
         raise UsageError("no measurements to average; give at least one record")
-    return Estimate(
+    return MeanEstimate(
         mean=stats.mean(values),
         interval=stats.interval_of_mean(values, seed=seed),
         quantiles=tuple(stats.quantiles(values, LEVELS)),
@@ -73,7 +73,7 @@ def nats_by_piece(measurements: Sequence[Measurement]) -> list[float]:
     return [stats.mean(values) for values in by_piece.values()]
 
 
-def by_position(series: Sequence[Sequence[float] | FloatArray], *, seed: int) -> list[Estimate]:
+def by_position(series: Sequence[Sequence[float] | FloatArray], *, seed: int) -> list[MeanEstimate]:
     """Series of different lengths to an estimate at each position, over those that reach it.
 
     Used over responses (position t: Figure 2c) and over contexts (n-gram i: Figures 3 and 4). Late positions rest on
@@ -85,7 +85,7 @@ def by_position(series: Sequence[Sequence[float] | FloatArray], *, seed: int) ->
     return [estimate([float(values[i]) for values in series if len(values) > i], seed=seed) for i in range(longest)]
 
 
-def early_and_late(pieces: Sequence[Sequence[float]], *, seed: int) -> Mapping[str, Estimate]:
+def early_and_late(pieces: Sequence[Sequence[float]], *, seed: int) -> Mapping[str, MeanEstimate]:
     """Mean τ_i, nats, over the first and the second half of each context's n-grams, and the first less the second.
 
     The difference is taken within each context, so that its interval is paired. Contexts of a single n-gram have no

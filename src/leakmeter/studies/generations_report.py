@@ -115,7 +115,7 @@ def generations_report(records: Sequence[Generations], *, title: str, about: Seq
         index_caption="Nats of each response; ¶ counts as a Repeat or ROUGE prompt by either reading",
         case=("record", "records"),
         scripted=False,
-        notes=[b.Part("Where this comes from", [*texts, b.Facts(_MEANINGS)])],
+        notes=[b.HeadedBlocks("Where this comes from", [*texts, b.Facts(_MEANINGS)])],
         n_further=n_records - len(records),
         held_by="the cell files next to it hold all",
         guide_to="context",
@@ -144,7 +144,7 @@ def _section(record: Generations, number: int, heads: Sequence[tuple[str, str]],
     )
 
 
-def _cards(column: CellColumn, widest: CellColumn) -> Iterator[b.Part]:
+def _cards(column: CellColumn, widest: CellColumn) -> Iterator[b.HeadedBlocks]:
     n = len(column.generations)
     n_words = len(words_of(column.context))
     is_cut = column.context != widest.context
@@ -156,7 +156,7 @@ def _cards(column: CellColumn, widest: CellColumn) -> Iterator[b.Part]:
         runs = copied(plain_text, column.context)
         passage = b.Passage(list(_segments(generation, _lines(text, words_of(plain_text), runs))))
         place = (f", response {number} of {n}",) if n > 1 else ()
-        yield b.Part(
+        yield b.HeadedBlocks(
             (b.Untrusted(column.name), *place),
             [
                 b.ShadedText([passage], floor_nats=_ROUNDING_NATS, style="tokens"),

@@ -38,7 +38,7 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.record import JsonObject
 from leakmeter.core.registry import Settings
 from leakmeter.errors import DataError, UnknownNameError, UsageError, options_named
-from leakmeter.studies.kind import Choice, Kind, field_types
+from leakmeter.studies.kind import RecordChoice, StudyKind, field_types
 from leakmeter.studies.quality import Quality
 
 SIZES: Final = ("laptop", "paper")
@@ -50,15 +50,15 @@ _COUNTS: Final = (
 _HEADINGS: Final = ("title", "reproduces", "measure", "show")
 
 
-def kind_of(measure: str) -> Kind:
-    kind: Kind | None = registry.instrument(measure).study
+def kind_of(measure: str) -> StudyKind:
+    kind: StudyKind | None = registry.instrument(measure).study
     if kind is None:
         raise UsageError(f"there are no studies of '{measure}'; measure it with its command, or give it a study")
     return kind
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class StudyCell:
     """One measurement of a study: a model, records of a data set, and a measure with all its parameters."""
 
     number: int
@@ -66,7 +66,7 @@ class Cell:
     """Settings that differ between cells."""
     model: str
     dataset: str
-    choice: Choice
+    choice: RecordChoice
     settings: Settings
     measure: Measure
     name: str | None = None
@@ -113,14 +113,14 @@ class Study:
     show: str
     x: str | None
     quality: Quality
-    cells: tuple[Cell, ...] = field(repr=False)
+    cells: tuple[StudyCell, ...] = field(repr=False)
 
     @property
     def seed(self) -> int:
         return self.kind.seed(self.cells[0])
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> StudyKind:
         return kind_of(self.measure)
 
 
@@ -207,7 +207,7 @@ def _study(name: str, file: JsonObject, size: str, settings: JsonObject) -> Stud
         chosen = {setting: _meant(value, types[setting]) for setting, value in shown.items()}
         shown["dataset"] = shown_dataset = kind.shown_dataset(chosen["dataset"])
         cells.append(
-            Cell(
+            StudyCell(
                 number=number,
                 factors={setting: shown[setting] for setting in varying},
                 model=chosen["model"],

@@ -14,19 +14,19 @@ from leakmeter.errors import UsageError
 from leakmeter.report import charts
 from leakmeter.report.blocks import Chart
 from leakmeter.studies.study_report import figure_of
-from leakmeter.studies.tables import Column, Columns, Row
+from leakmeter.studies.tables import StudyColumn, StudyColumns, StudyRow
 
 if TYPE_CHECKING:
     from leakmeter.core.measure import Measure
     from leakmeter.core.registry import AnyCase, Settings
     from leakmeter.studies.cells import FinishedCell
-    from leakmeter.studies.grid import Cell, Study
+    from leakmeter.studies.grid import Study, StudyCell
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RecordChoice:
     """Which records of a data set a cell measures."""
 
     n_records: int
@@ -38,11 +38,11 @@ class Choice:
 class Tables:
     """A row for each point of the figure, and where these are many, fewer rows for people."""
 
-    rows: list[Row]
+    rows: list[StudyRow]
     """Every number, for `table.csv` and the figure."""
-    summary: list[Row]
+    summary: list[StudyRow]
     """What people are shown."""
-    comparisons: Sequence[Row] = ()
+    comparisons: Sequence[StudyRow] = ()
     """Levels of a factor against each other, for `comparisons.csv` and people."""
     compared_by: Sequence[str] = ()
     """How, for people."""
@@ -56,7 +56,7 @@ class Axes:
     """A panel each."""
 
 
-class Kind(ABC):
+class StudyKind(ABC):
     """A kind of study, such as of contexts or of exemplars."""
 
     records: ClassVar[str]
@@ -71,7 +71,7 @@ class Kind(ABC):
     """The setting that differs between replicates."""
     is_personal: ClassVar[bool] = False
     """Whether records are personal data, of which the score cache keeps nothing."""
-    columns: ClassVar[Columns] = {"dataset": Column("data set")}
+    columns: ClassVar[StudyColumns] = {"dataset": StudyColumn("data set")}
     """How people read the columns of its rows."""
     has_quality: ClassVar[bool] = False
     """Whether responses are drawn whose quality may be scored."""
@@ -81,7 +81,7 @@ class Kind(ABC):
         return 1
 
     @abstractmethod
-    def choice(self, settings: JsonObject) -> Choice:
+    def choice(self, settings: JsonObject) -> RecordChoice:
         """Which records a cell measures, by all settings of the cell that the study says."""
 
     @abstractmethod
@@ -92,7 +92,7 @@ class Kind(ABC):
         """A cell's measure, where further settings, `settings` as for `choice`, change it."""
         return measure
 
-    def references(self, cells: Sequence[Cell]) -> Sequence[Cell]:
+    def references(self, cells: Sequence[StudyCell]) -> Sequence[StudyCell]:
         """Further cells, of another measure, with which these are compared; numbered from where they end."""
         return ()
 
@@ -108,11 +108,11 @@ class Kind(ABC):
         return name
 
     @abstractmethod
-    def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[Any]]:
+    def load(self, cells: Sequence[StudyCell], paths: Mapping[str, str]) -> list[list[Any]]:
         """The records of each cell; files are read once, and what has none by the names of `sources` is the hub's."""
 
     def n_found(self, records: Sequence[Any]) -> int:
-        """The number of what is counted; `Choice.n_records` is the number that was asked for."""
+        """The number of what is counted; `RecordChoice.n_records` is the number that was asked for."""
         return len(records)
 
     def case(self, record: Any) -> AnyCase:
@@ -125,7 +125,7 @@ class Kind(ABC):
         return record_of(record)
 
     @abstractmethod
-    def items(self, finished: FinishedCell) -> Iterator[Row]:
+    def items(self, finished: FinishedCell) -> Iterator[StudyRow]:
         """The rows of `cell-NN.csv`."""
 
     @abstractmethod
@@ -135,10 +135,10 @@ class Kind(ABC):
         """`directory` keeps what took long; `notify` gets what is left out, and why."""
 
     @abstractmethod
-    def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
+    def axes(self, study: Study, rows: Sequence[StudyRow]) -> Axes:
         """The axes of the figure of these rows."""
 
-    def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
+    def figure(self, study: Study, rows: Sequence[StudyRow], *, footer: str) -> Chart:
         axes = self.axes(study, rows)
         lines = self.lines(study, axes.x)
         return figure_of(rows, axes.x, axes.ys, lines, columns=self.columns, title=study.title, footer=footer)
@@ -147,12 +147,12 @@ class Kind(ABC):
         """The columns whose values tell one line of the figure from another."""
         return [name for name in study.cells[0].factors if name != x]
 
-    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
+    def draw(self, study: Study, rows: Sequence[StudyRow], *, footer: str, stem: Path) -> None:
         """Write the figure of these rows, and further ones, as '.png' and '.svg' at a stem."""
         charts.write(self.figure(study, rows, footer=footer), stem)
 
     @abstractmethod
-    def seed(self, cell: Cell) -> int:
+    def seed(self, cell: StudyCell) -> int:
         """Seed of the draws and of the bootstrap."""
 
     @abstractmethod
@@ -166,14 +166,14 @@ class Kind(ABC):
 
 def lines_over(
     x: str, cells: Iterable[tuple[Mapping[str, object], Sequence[str], T]]
-) -> list[tuple[Row, list[tuple[Any, T]]]]:
+) -> list[tuple[StudyRow, list[tuple[Any, T]]]]:
     """Groups of cells that differ in the factor x alone and have the same records: the other factors, and the levels.
 
     `cells` are factors, ids of records, and content.
     """
-    lines: list[tuple[Row, Sequence[str], list[tuple[Any, T]]]] = []
+    lines: list[tuple[StudyRow, Sequence[str], list[tuple[Any, T]]]] = []
     for factors, ids, content in cells:
-        others: Row = {name: value for name, value in factors.items() if name != x}
+        others: StudyRow = {name: value for name, value in factors.items() if name != x}
         line = next((levels for shared, of_line, levels in lines if (shared, of_line) == (others, ids)), None)
         if line is None:
             lines.append((others, ids, line := []))

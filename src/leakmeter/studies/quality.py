@@ -15,7 +15,7 @@ from leakmeter.core.limits import refuse_bad
 from leakmeter.core.plain import one_line
 from leakmeter.errors import ModelError, UsageError
 from leakmeter.stats.stats import interval_of_share
-from leakmeter.studies.tables import HUNDREDTHS, Column, Columns
+from leakmeter.studies.tables import HUNDREDTHS, StudyColumn, StudyColumns
 from leakmeter.text.overlap import n_shared_distinct, rouge_l, share_found
 
 _BERTSCORE_LAYERS: Final = {"roberta-large-mnli": 19, "roberta-large": 17}
@@ -119,14 +119,14 @@ def _scored(score: Callable[[], T], model: str, noun: str, option: str) -> T:
         raise ModelError(f"{noun} could not be measured with '{model}': {one_line(error)[:200]}") from error
 
 
-COLUMNS: Final[Columns] = {
-    "repeat_published": Column("Repeat prompts, as published"),
-    "repeat_stated": Column("Repeat prompts, as stated"),
-    "rouge_published": Column("ROUGE prompts, as published"),
-    "rouge_stated": Column("ROUGE prompts, as stated"),
-    "rouge_l_f1": Column("ROUGE-L F1", HUNDREDTHS),
-    "bertscore_f1": Column("BERTScore F1", HUNDREDTHS),
-    "factkb": Column("FactKB", HUNDREDTHS),
+COLUMNS: Final[StudyColumns] = {
+    "repeat_published": StudyColumn("Repeat prompts, as published"),
+    "repeat_stated": StudyColumn("Repeat prompts, as stated"),
+    "rouge_published": StudyColumn("ROUGE prompts, as published"),
+    "rouge_stated": StudyColumn("ROUGE prompts, as stated"),
+    "rouge_l_f1": StudyColumn("ROUGE-L F1", HUNDREDTHS),
+    "bertscore_f1": StudyColumn("BERTScore F1", HUNDREDTHS),
+    "factkb": StudyColumn("FactKB", HUNDREDTHS),
 }
 COUNTS: Final = tuple(COLUMNS)[:4]
 
@@ -176,14 +176,14 @@ class Regurgitation:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class HitCount:
     hits: int
     n: int
     interval: tuple[float, float]
     """95 % interval of the share behind it, in [0, 1] (Wilson)."""
 
 
-def counts(responses: Sequence[str], contexts: Sequence[str]) -> dict[str, Count]:
+def counts(responses: Sequence[str], contexts: Sequence[str]) -> dict[str, HitCount]:
     """Repeat and ROUGE prompts among responses, by each of `COUNTS`.
 
     Contexts are what the model was given; pieces of a context are joined without a separator, as published.
@@ -194,7 +194,7 @@ def counts(responses: Sequence[str], contexts: Sequence[str]) -> dict[str, Count
     return tallied([rule.verdicts(response, context) for response, context in zip(responses, contexts, strict=True)])
 
 
-def tallied(verdicts: Sequence[Mapping[str, bool]]) -> dict[str, Count]:
+def tallied(verdicts: Sequence[Mapping[str, bool]]) -> dict[str, HitCount]:
     """How many responses repeat their contexts, by each of `COUNTS`; see `Regurgitation.verdicts`."""
     n, hits = len(verdicts), {name: sum(verdict[name] for verdict in verdicts) for name in COUNTS}
-    return {name: Count(hits[name], n, interval_of_share(hits[name], n)) for name in COUNTS}
+    return {name: HitCount(hits[name], n, interval_of_share(hits[name], n)) for name in COUNTS}

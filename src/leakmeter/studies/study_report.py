@@ -17,9 +17,9 @@ from leakmeter.errors import DataError, StoreError
 from leakmeter.report import blocks as b
 from leakmeter.report import html
 from leakmeter.studies.tables import (
-    Columns,
     ReadableTable,
-    Row,
+    StudyColumns,
+    StudyRow,
     heading_of,
     interval_of,
     label_of,
@@ -37,7 +37,14 @@ _MANY_POINTS: Final = 12
 
 
 def figure_of(
-    rows: Sequence[Row], x: str, ys: Sequence[str], lines: Sequence[str], *, columns: Columns, title: str, footer: str
+    rows: Sequence[StudyRow],
+    x: str,
+    ys: Sequence[str],
+    lines: Sequence[str],
+    *,
+    columns: StudyColumns,
+    title: str,
+    footer: str,
 ) -> b.Chart:
     """A panel for each of `ys` over `x`, with intervals of columns '_low' and '_high'; what no row has is left out.
 
@@ -49,11 +56,11 @@ def figure_of(
 
 
 def intervals(
-    draws: b.Draws, rows: Sequence[Row], value: str, places: Sequence[float], name: str, number: int
-) -> b.Series:
+    draws: b.SeriesStyle, rows: Sequence[StudyRow], value: str, places: Sequence[float], name: str, number: int
+) -> b.ChartSeries:
     """Means with their intervals, '_low' and '_high', which are NaN where few items have none."""
     low, high = ([row[f"{value}_{end}"] for row in rows] for end in ("low", "high"))
-    return b.Series(
+    return b.ChartSeries(
         draws, [row[value] for row in rows], places, name=b.Untrusted(name), low=low, high=high, colour=number
     )
 
@@ -63,15 +70,15 @@ def beside(place: float, number: int, n_groups: int) -> float:
     return place + _SPREAD * ((number + 0.5) / n_groups - 0.5)
 
 
-def groups_of(rows: Sequence[Row], columns: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
+def groups_of(rows: Sequence[StudyRow], columns: Sequence[str]) -> dict[tuple[Any, ...], list[StudyRow]]:
     """Rows by their values of some columns, in the order in which these come up."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[StudyRow]] = {}
     for row in rows:
         groups.setdefault(tuple(row.get(name) for name in columns), []).append(row)
     return groups
 
 
-def _panel(rows: Sequence[Row], x: str, lines: Sequence[str], y: str, columns: Columns) -> b.Panel:
+def _panel(rows: Sequence[StudyRow], x: str, lines: Sequence[str], y: str, columns: StudyColumns) -> b.Panel:
     is_text = any(isinstance(row[x], str) for row in rows)
     names = list(dict.fromkeys(str(row[x]) for row in rows)) if is_text else []
     steps = np.diff(np.unique([float(row[x]) for row in rows])) if not is_text else ()
@@ -153,7 +160,7 @@ def study_report(
 ) -> b.Report:
     """Tables, and figures in their order as long as a page has room for them."""
     main, *others = tables.tables
-    parts = [b.Part(b.Untrusted(table.title), _blocks(table)) for table in others]
+    parts = [b.HeadedBlocks(b.Untrusted(table.title), _blocks(table)) for table in others]
     headline, *findings = tables.findings or (tables.headline,)
     first: list[b.Block] = [b.Headline(b.Untrusted(headline))] if headline else []
     first += [*(b.Text(b.Untrusted(line)) for line in findings), *_blocks(main)]
@@ -162,7 +169,7 @@ def study_report(
         "study",
         [*first, *parts],
         notes=[b.Facts((("Directory", b.Untrusted(directory)),), heading="Study")],
-        command=b.Command(b.Untrusted(tables.command)),
+        command=b.CommandLine(b.Untrusted(tables.command)),
     )
     left = room - len(html.page(report).encode(errors="replace"))
     images: list[b.Block] = []
@@ -177,7 +184,7 @@ def study_report(
     return replace(report, blocks=[*first, *images, *parts])
 
 
-def extremes(table: ReadableTable, rows: Sequence[Row], columns: Columns) -> str:
+def extremes(table: ReadableTable, rows: Sequence[StudyRow], columns: StudyColumns) -> str:
     """The rows with the largest and the smallest value of the first column that has intervals; "" where none has."""
     names = shown_names(rows, columns)
     name = next((name for name in names if any(_interval(row, name) for row in rows)), None)
@@ -207,7 +214,7 @@ def extremes(table: ReadableTable, rows: Sequence[Row], columns: Columns) -> str
     return f"{head}: from {named(least)} to {named(most)}.{order}"
 
 
-def _interval(row: Row, name: str) -> tuple[float, float] | None:
+def _interval(row: StudyRow, name: str) -> tuple[float, float] | None:
     value = row.get(name)
     return interval_of(row, name) if isinstance(value, float) and math.isfinite(value) else None
 

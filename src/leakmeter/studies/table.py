@@ -9,18 +9,18 @@ import numpy as np
 
 from leakmeter.stats.ranks import holm
 from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.expected import LEVELS, Estimate, whole_by_token
+from leakmeter.studies.expected import LEVELS, MeanEstimate, whole_by_token
 from leakmeter.studies.grid import Study
-from leakmeter.studies.tables import NUMBER, P_VALUE, Column, Columns, Row, decimals, measured
+from leakmeter.studies.tables import NUMBER, P_VALUE, StudyColumn, StudyColumns, StudyRow, decimals, measured
 
-SEEDS_COLUMNS: Final[Columns] = {name: Column(name, decimals(3)) for name in ("mean", "least", "most")}
+SEEDS_COLUMNS: Final[StudyColumns] = {name: StudyColumn(name, decimals(3)) for name in ("mean", "least", "most")}
 SEEDS_TITLE: Final = "Over seeds"
 SEEDS_ABOUT: Final = (
     "mean, standard deviation (n - 1), least and most over seeds; each seed's own values and intervals above"
 )
 
 
-def responses(finished: FinishedCell) -> Iterator[Row]:
+def responses(finished: FinishedCell) -> Iterator[StudyRow]:
     """One row a response, as `leakmeter study regurgitation --csv` reads it."""
     for record, (texts, measurements) in zip(finished.records, finished.measured, strict=True):
         pairs = zip(texts["responses"], whole_by_token(measurements), strict=True)
@@ -47,34 +47,37 @@ def responses_of(finished: FinishedCell) -> tuple[list[str], list[str], list[str
     return responses, contexts, references
 
 
-def columns(name: str, estimate: Estimate, *, quantiles: bool = False) -> Row:
+def columns(name: str, estimate: MeanEstimate, *, quantiles: bool = False) -> StudyRow:
     """A mean with its interval, and with `quantiles` its quantiles, as columns of a row; 'nats' adds the number of
     cases.
     """
-    row: Row = {**({"n": estimate.n} if name == "nats" else {}), **measured(name, estimate.mean, estimate.interval)}
+    row: StudyRow = {
+        **({"n": estimate.n} if name == "nats" else {}),
+        **measured(name, estimate.mean, estimate.interval),
+    }
     if quantiles:
         levels = zip(LEVELS, estimate.quantiles, strict=True)
         row |= {f"{name}_q{round(level * 100):02}": value for level, value in levels}
     return row
 
 
-COMPARED_COLUMNS: Final[Columns] = {
-    "paired_nats": Column("paired difference, nats", decimals(3)),
-    "wilcoxon_p": Column("Wilcoxon p", P_VALUE),
-    "holm_p": Column("p among all, Holm", P_VALUE),
+COMPARED_COLUMNS: Final[StudyColumns] = {
+    "paired_nats": StudyColumn("paired difference, nats", decimals(3)),
+    "wilcoxon_p": StudyColumn("Wilcoxon p", P_VALUE),
+    "holm_p": StudyColumn("p among all, Holm", P_VALUE),
 }
 
 
-def with_holm(comparisons: Sequence[Row]) -> list[Row]:
+def with_holm(comparisons: Sequence[StudyRow]) -> list[StudyRow]:
     adjusted = holm([row["wilcoxon_p"] for row in comparisons])
     return [{**row, "holm_p": p} for row, p in zip(comparisons, adjusted, strict=True)]
 
 
-def quantile_columns(name: str) -> Columns:
+def quantile_columns(name: str) -> StudyColumns:
     """The quartiles stand in CSV alone."""
     headings = {0.05: "5 %", 0.5: "median", 0.95: "95 %"}
     return {
-        f"{name}_q{round(level * 100):02}": Column(headings.get(level, ""), NUMBER, level not in headings)
+        f"{name}_q{round(level * 100):02}": StudyColumn(headings.get(level, ""), NUMBER, level not in headings)
         for level in LEVELS
     }
 
@@ -97,14 +100,14 @@ def models_line(cells: Sequence[FinishedCell]) -> str:
     return f"models: {'; '.join(models)}"
 
 
-def over_seeds(study: Study, rows: Sequence[Row]) -> list[Row]:
+def over_seeds(study: Study, rows: Sequence[StudyRow]) -> list[StudyRow]:
     """How much of a value is the draw: for each choice of the other factors, a row for each value with an interval;
     nothing where the seed is no factor."""
     seed = study.kind.replicated
     if not any(seed in cell.factors for cell in study.cells):
         return []
     named = [name for name in study.cells[0].factors if name != seed]
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[StudyRow]] = {}
     for seed_row in rows:
         words = [name for name, value in seed_row.items() if isinstance(value, str)]
         keys = [name for name in dict.fromkeys((*named, study.show, *words)) if name in seed_row]
@@ -116,7 +119,7 @@ def over_seeds(study: Study, rows: Sequence[Row]) -> list[Row]:
                 [seed_row[value] for seed_row in group_rows if seed_row.get(value) is not None], dtype=np.float64
             )
             if each.size:
-                row: Row = {**dict(group), "value": value, "n_seeds": int(each.size), "mean": float(each.mean())}
+                row: StudyRow = {**dict(group), "value": value, "n_seeds": int(each.size), "mean": float(each.mean())}
                 row["mean_std"] = float(each.std(ddof=1)) if each.size > 1 else None
                 summaries.append({**row, "least": float(each.min()), "most": float(each.max())})
     return summaries

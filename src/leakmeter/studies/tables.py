@@ -14,9 +14,9 @@ from typing import Any, Final
 from leakmeter.core.plain import csv_writer, one_line, visible
 from leakmeter.core.record import Record
 
-Row = dict[str, Any]
+StudyRow = dict[str, Any]
 """Columns to values: factors first; numbers unrounded. See `measured`."""
-Form = Callable[[Any], str]
+ValueToText = Callable[[Any], str]
 """A value to its text."""
 _INTERVAL = ("_low", "_high")
 _SHARE = ("_share_low", "_share_high")
@@ -26,16 +26,16 @@ _TINY: Final = "{:.1e}".format
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class StudyColumn:
     """How people read a column."""
 
     heading: str
-    form: Form | None = None
+    form: ValueToText | None = None
     """Of a value and of the ends of its interval. None: `NUMBER` with an interval, else as it is."""
     in_csv_only: bool = False
 
 
-Columns = Mapping[str, Column]
+StudyColumns = Mapping[str, StudyColumn]
 """By the names of columns; what is not there is called by its name."""
 
 
@@ -49,7 +49,7 @@ class ReadableTable(Record):
     rows: tuple[tuple[str, ...], ...]
 
 
-def decimals(digits: int = 2, scale: float = 1.0) -> Form:
+def decimals(digits: int = 2, scale: float = 1.0) -> ValueToText:
     """Decimals of a number; without a sign where it is rounded to 0."""
     return lambda value: f"{scale * value:z.{digits}f}"
 
@@ -61,33 +61,33 @@ HUNDREDTHS = decimals(scale=100.0)
 P_VALUE = "{:.2g}".format
 
 
-def measured(name: str, value: float | None, interval: tuple[float, float] | None) -> Row:
+def measured(name: str, value: float | None, interval: tuple[float, float] | None) -> StudyRow:
     """A number and its interval as columns of a row, which are one to people; `_std`, its standard deviation, too."""
     low, high = interval or (math.nan, math.nan)
     return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
-def counted(name: str, hits: int, interval: tuple[float, float]) -> Row:
+def counted(name: str, hits: int, interval: tuple[float, float]) -> StudyRow:
     """A count and the interval of the share behind it, likewise."""
     low, high = interval
     return {name: hits, f"{name}_share_low": low, f"{name}_share_high": high}
 
 
-def names_of(rows: Iterable[Row]) -> list[str]:
+def names_of(rows: Iterable[StudyRow]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def shown_names(rows: Sequence[Row], columns: Columns) -> list[str]:
+def shown_names(rows: Sequence[StudyRow], columns: StudyColumns) -> list[str]:
     names = names_of(rows)
     parts = {f"{name}{end}" for name in names for end in (*_INTERVAL, *_SHARE, _STD)}
     return [name for name in names if name not in parts and not (name in columns and columns[name].in_csv_only)]
 
 
-def heading_of(name: str, columns: Columns) -> str:
+def heading_of(name: str, columns: StudyColumns) -> str:
     return columns[name].heading if name in columns else name.replace("_", " ")
 
 
-def to_csv(rows: Sequence[Row]) -> str:
+def to_csv(rows: Sequence[StudyRow]) -> str:
     """Every column and every digit; what a row does not have, or NaN, is an empty cell."""
     names = names_of(rows)
     sink = io.StringIO(newline="")
@@ -98,7 +98,7 @@ def to_csv(rows: Sequence[Row]) -> str:
     return sink.getvalue()
 
 
-def items_to_csv(rows: Iterable[Row]) -> str:
+def items_to_csv(rows: Iterable[StudyRow]) -> str:
     """A row an item; all have the same columns."""
     rows = list(rows)
     sink = io.StringIO(newline="")
@@ -108,7 +108,7 @@ def items_to_csv(rows: Iterable[Row]) -> str:
     return sink.getvalue()
 
 
-def readable(title: str, about: Iterable[str], rows: Sequence[Row], columns: Columns) -> ReadableTable:
+def readable(title: str, about: Iterable[str], rows: Sequence[StudyRow], columns: StudyColumns) -> ReadableTable:
     names = shown_names(rows, columns)
     forms = {name: _form(rows, name, columns[name].form if name in columns else None) for name in names}
     return ReadableTable(
@@ -119,7 +119,7 @@ def readable(title: str, about: Iterable[str], rows: Sequence[Row], columns: Col
     )
 
 
-def _form(rows: Sequence[Row], name: str, form: Form | None) -> Form | None:
+def _form(rows: Sequence[StudyRow], name: str, form: ValueToText | None) -> ValueToText | None:
     has_interval = any(f"{name}{_INTERVAL[0]}" in row for row in rows)
     if form is not NUMBER and (form is not None or not has_interval):
         return form
@@ -224,8 +224,8 @@ def share_text(share: float) -> str:
     return f"{shown:.0f} %"
 
 
-def cell_text(row: Row, name: str, form: Form | None = None) -> str:
-    """What a row has in a column, with its standard deviation and interval; see `Column.form`."""
+def cell_text(row: StudyRow, name: str, form: ValueToText | None = None) -> str:
+    """What a row has in a column, with its standard deviation and interval; see `StudyColumn.form`."""
     value = row.get(name)
     if is_missing(value):
         return "–"
@@ -240,7 +240,7 @@ def cell_text(row: Row, name: str, form: Form | None = None) -> str:
     return text if ends is None else f"{text} [{', '.join(map(form, ends))}]"
 
 
-def interval_of(row: Row, name: str) -> tuple[float, float] | None:
+def interval_of(row: StudyRow, name: str) -> tuple[float, float] | None:
     low, high = (row.get(f"{name}{end}") for end in _INTERVAL)
     return None if low is None or high is None or math.isnan(low) else (low, high)
 

@@ -149,7 +149,7 @@ class PreparedContext(Prepared):
 
     decoding: str | None = field(default=None, kw_only=True)
     """How the response was chosen, where it was given and that is known."""
-    sensitive: tuple[sensitive.Place, ...] | None = field(default=None, kw_only=True)
+    sensitive: tuple[sensitive.SensitiveRange, ...] | None = field(default=None, kw_only=True)
     """Where the context says what a list of the user's holds; None without a list."""
     region: str = field(default=REGION, kw_only=True)
     """Of telephone numbers and dates."""
@@ -160,7 +160,7 @@ class PreparedContext(Prepared):
         return {**texts, **_sensitive_texts(self.sensitive, self.region)}
 
 
-def _sensitive_texts(places: Sequence[sensitive.Place] | None, region: str) -> JsonObject:
+def _sensitive_texts(places: Sequence[sensitive.SensitiveRange] | None, region: str) -> JsonObject:
     texts: JsonObject = {} if places is None else {"sensitive": [list(place) for place in places]}
     return texts if region == REGION else {**texts, "region": region}
 
@@ -261,7 +261,7 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
         writing = (
             templates.OneTurn(documents, query, tokenizer)
             if text is None
-            else templates.Filled(name, text, documents, query)
+            else templates.FilledTemplate(name, text, documents, query)
         )
     if case.messages and not writing.documents:
         raise UsageError(f"case '{case.id}' is a chat with only a query: {_NOTHING_TO_REMOVE}")

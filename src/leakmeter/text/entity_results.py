@@ -27,7 +27,7 @@ import numpy as np
 
 from leakmeter.core.measure import Texts
 from leakmeter.core.record import JsonObject
-from leakmeter.core.request import FloatArray
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.text.entities import date, email, mention, person
 from leakmeter.text.folding import plain
 from leakmeter.text.matching import Folded
@@ -123,10 +123,10 @@ def _lowered_in(context: str) -> frozenset[str]:
     return person.lowered_words(plain(context).text)
 
 
-Series = Mapping[tuple[int, str, str], FloatArray]
+PieceSeries = Mapping[tuple[int, str, str], FloatArray]
 
 
-def entity_fields(span: JsonObject, series: Series, context: str, response: str) -> JsonObject:
+def entity_fields(span: JsonObject, series: PieceSeries, context: str, response: str) -> JsonObject:
     """A span's fields about personal data; None in each where it is none. The span is as `engine.measure.texts_of`
     keeps it, the series are measurements by (sample, statistic, piece)."""
     entity = span.get("entity")
@@ -157,7 +157,7 @@ def ranks(spans: Sequence[JsonObject], nats: Sequence[float]) -> list[int]:
     return out
 
 
-def entity_warnings(texts: Texts, series: Series) -> list[str]:
+def entity_warnings(texts: Texts, series: PieceSeries) -> list[str]:
     if texts["unit"] != "entity":
         return []
     if not any(span.get("entity") for span in texts["spans"]):

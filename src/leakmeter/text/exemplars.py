@@ -15,7 +15,7 @@ from leakmeter.core.item import Span
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Piece, Prompt
 from leakmeter.core.record import JsonObject
 from leakmeter.text import repeats
-from leakmeter.text.joined import START, Stretch, prompt_of
+from leakmeter.text.joined import START, TextStretch, prompt_of
 from leakmeter.text.templates import SEPARATOR, user_turn
 
 EXEMPLAR: Final = "exemplar"
@@ -44,7 +44,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class LabelledText:
     """A text with its label."""
 
     id: str
@@ -67,8 +67,8 @@ class ExemplarCase:
     """A query, and the exemplars that stand before it in order, no two of one id."""
 
     id: str
-    exemplars: tuple[Example, ...]
-    query: Example
+    exemplars: tuple[LabelledText, ...]
+    query: LabelledText
 
     def record(self) -> JsonObject:
         """All of it, but for an answer that is not known."""
@@ -78,7 +78,7 @@ class ExemplarCase:
 class Writer:
     """Writes the prompts of a case, with any of its exemplars and any texts in the query's place."""
 
-    def __init__(self, task: Task, exemplars: Sequence[Example], tokenizer: Tokenizer, *, chat: bool) -> None:
+    def __init__(self, task: Task, exemplars: Sequence[LabelledText], tokenizer: Tokenizer, *, chat: bool) -> None:
         self._task = task
         self._tokenizer = tokenizer
         self._chat = chat
@@ -87,20 +87,20 @@ class Writer:
 
     def prompt(self, numbers: Iterable[int], texts: tuple[str, ...]) -> Prompt:
         """The prompt with these exemplars, counted from 1, and these texts to be classified."""
-        stretches = [Stretch("opening", FRAME, self._task.instruction, True)]
+        stretches = [TextStretch("opening", FRAME, self._task.instruction, True)]
         # A blank line stands before all but what opens the text.
         before = SEPARATOR if self._task.instruction else ""
         for number in numbers:
             for text, is_template in self._exemplars[number - 1]:
-                stretches.append(Stretch(f"e{number}", CONTEXT, before + text, is_template))
+                stretches.append(TextStretch(f"e{number}", CONTEXT, before + text, is_template))
                 before = ""
             before = SEPARATOR
         *inputs, (answer, _) = written_texts(self._task, texts)
         for text, is_template in inputs:
             name, role = ("heading", FRAME) if is_template else ("query", QUERY)
-            stretches.append(Stretch(name, role, before + text, is_template))
+            stretches.append(TextStretch(name, role, before + text, is_template))
             before = ""
-        stretches.append(Stretch("answer", FRAME, before + answer, True))
+        stretches.append(TextStretch("answer", FRAME, before + answer, True))
         return prompt_of(stretches, self._tokenizer, chat=self._chat)
 
     def prompt_around(self, piece: Piece, texts: tuple[str, ...]) -> Prompt:
@@ -118,7 +118,7 @@ class Writer:
 
 
 def written(
-    writer: Writer, exemplars: Sequence[Example], names: Sequence[str], texts: tuple[str, ...]
+    writer: Writer, exemplars: Sequence[LabelledText], names: Sequence[str], texts: tuple[str, ...]
 ) -> tuple[dict[str, Any], str, tuple[tuple[str, int, int], ...]]:
     """A case whose exemplars, the spans, come and go: what its `ContextItem` has of them, the exemplars as people would
     read them, joined by blank lines, and the id and characters of each."""
@@ -170,7 +170,7 @@ def written_texts(task: Task, texts: Sequence[str], label: str | None = None) ->
     return out
 
 
-def _repeats(exemplars: Sequence[Example]) -> list[list[int]]:
+def _repeats(exemplars: Sequence[LabelledText]) -> list[list[int]]:
     """For each exemplar, by number from 0, the others that say a value which it says, or the very same texts."""
     texts = ["\n".join(example.texts) for example in exemplars]
     starts = list(accumulate((len(text) + len(SEPARATOR) for text in texts[:-1]), initial=0))

@@ -21,7 +21,7 @@ START: Final = "start"
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class TextStretch:
     name: str
     role: str
     text: str
@@ -29,7 +29,7 @@ class Stretch:
     """Whether special tokens in it are special."""
 
 
-def prompt_of(stretches: Iterable[Stretch], tokenizer: Tokenizer, *, chat: bool = False) -> Prompt:
+def prompt_of(stretches: Iterable[TextStretch], tokenizer: Tokenizer, *, chat: bool = False) -> Prompt:
     """The prompt of stretches, one after another; neighbours of one name are one piece. A token is of the stretch in
     which its first character stands that is no white space; one of white space alone is of the stretch of its first
     character. `chat` makes them the one message of a user's, in the model's chat template, which may change it by white
@@ -70,10 +70,10 @@ def first_characters(text: str, offsets: Sequence[tuple[int, int]]) -> npt.NDArr
     return characters
 
 
-def _in_turn(stretches: Iterable[Stretch], tokenizer: Tokenizer) -> list[Stretch]:
+def _in_turn(stretches: Iterable[TextStretch], tokenizer: Tokenizer) -> list[TextStretch]:
     inner = [stretch for stretch in stretches if stretch.text]
     before, kept, after = templates.turn("".join(stretch.text for stretch in inner), tokenizer)
-    out: list[Stretch] = []
+    out: list[TextStretch] = []
     at = 0
     for stretch in inner:
         a, b = max(kept[0] - at, 0), max(kept[1] - at, 0)
@@ -82,19 +82,19 @@ def _in_turn(stretches: Iterable[Stretch], tokenizer: Tokenizer) -> list[Stretch
     if out and _is_frame(out[0]):
         out[0] = replace(out[0], text=before + out[0].text)
     else:
-        out.insert(0, Stretch("opening", FRAME, before, True))
+        out.insert(0, TextStretch("opening", FRAME, before, True))
     if _is_frame(out[-1]):
         out[-1] = replace(out[-1], text=out[-1].text + after)
     else:
-        out.append(Stretch("closing", FRAME, after, True))
+        out.append(TextStretch("closing", FRAME, after, True))
     return out
 
 
-def _is_frame(stretch: Stretch) -> bool:
+def _is_frame(stretch: TextStretch) -> bool:
     return stretch.is_template and stretch.role == FRAME
 
 
-def _together(stretches: Sequence[Stretch], tokenizer: Tokenizer) -> list[tuple[int, ...]]:
+def _together(stretches: Sequence[TextStretch], tokenizer: Tokenizer) -> list[tuple[int, ...]]:
     coded = tokenizer.encode_joined([(stretch.text, stretch.is_template) for stretch in stretches])
     ends = np.cumsum([len(stretch.text) for stretch in stretches])
     text = "".join(stretch.text for stretch in stretches)

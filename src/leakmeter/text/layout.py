@@ -28,13 +28,13 @@ import numpy.typing as npt
 from leakmeter.core.backend import Tokenizer
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, FRAME, Piece, Prompt
+from leakmeter.stats.arrays import BoolArray
 from leakmeter.text import units
 from leakmeter.text.joined import START, first_characters, owners
 from leakmeter.text.templates import SEPARATOR, Writing
 
 TokenRange = tuple[int, int]
 CharRange = tuple[int, int]
-BoolArray = npt.NDArray[np.bool_]
 _KEPT, _GONE, _MIXED = 0, 1, 2
 LOOSE: Final = "~"
 """What names of pieces of a prompt begin with that are white space of no piece."""

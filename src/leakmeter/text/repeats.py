@@ -36,7 +36,7 @@ _LEAST = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class RepeatedValue:
     text: str
     """Its longest mention."""
     mentions: tuple[tuple[int, int], ...]
@@ -51,7 +51,7 @@ class _Group:
     spans: list[tuple[int, int]] = field(default_factory=list)
 
 
-def find(text: str) -> list[Value]:
+def find(text: str) -> list[RepeatedValue]:
     """Every value that the text says at least twice, in order of first mention."""
     occupied: list[tuple[int, int]] = []
     groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
@@ -111,9 +111,9 @@ def _may_name(word: str) -> bool:
     return len(word) > 2 and word.casefold() not in _TITLES
 
 
-def _value(text: str, spans: list[tuple[int, int]]) -> Value:
+def _value(text: str, spans: list[tuple[int, int]]) -> RepeatedValue:
     longest = max(spans, key=lambda span: span[1] - span[0])
-    return Value(text[longest[0] : longest[1]], tuple(spans))
+    return RepeatedValue(text[longest[0] : longest[1]], tuple(spans))
 
 
 def is_repeated(text: str, documents: Iterable[str]) -> bool:

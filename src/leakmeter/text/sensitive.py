@@ -22,7 +22,7 @@ from leakmeter.errors import DataError
 from leakmeter.text import matching
 from leakmeter.text.entities import pattern
 
-Place = tuple[int, int, str]
+SensitiveRange = tuple[int, int, str]
 """Characters [start, end) of a context, and the type of what stands there."""
 _WHAT: Final = "file of sensitive values"
 _DELIMITERS: Final = ",;\t|"
@@ -43,12 +43,12 @@ class Sensitive:
     """Types of short values with digits, whose groups may be of any size, by their letters and digits."""
     patterns: tuple[pattern.Pattern, ...]
 
-    def find(self, context: str) -> list[Place]:
+    def find(self, context: str) -> list[SensitiveRange]:
         """Where a context says any of it, in order; a value has to stand there in whole words."""
         mentions = (mention for user_pattern in self.patterns for mention in pattern.find(context, user_pattern))
         return sorted({*self._values(context), *((at.start, at.end, _type(at.type)) for at in mentions)})
 
-    def _values(self, context: str) -> Iterator[Place]:
+    def _values(self, context: str) -> Iterator[SensitiveRange]:
         words = matching.words(context) if self.by_first_word or self.grouped else []
         for i, (first, start, _) in enumerate(words):
             for value, kind in self.by_first_word.get(first, ()):
@@ -58,7 +58,7 @@ class Sensitive:
             if (place := self._grouped(words, i)) is not None:
                 yield place
 
-    def _grouped(self, words: Sequence[tuple[str, int, int]], first: int) -> Place | None:
+    def _grouped(self, words: Sequence[tuple[str, int, int]], first: int) -> SensitiveRange | None:
         """The longest of `grouped` that begins with a word; None where none does."""
         place, letters = None, ""
         for word, _, end in words[first : first + _MOST_GROUPED] if self.grouped else ():

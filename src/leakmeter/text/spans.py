@@ -119,14 +119,14 @@ def around(layout: Layout, unit: units.Unit) -> list[Cover]:
     return larger
 
 
-Part = tuple[TokenRange, CharRange | None]
+SpanRange = tuple[TokenRange, CharRange | None]
 
 
-def _whole(layout: Layout, by_document: Mapping[int, TokenRange]) -> list[Part]:
+def _whole(layout: Layout, by_document: Mapping[int, TokenRange]) -> list[SpanRange]:
     return [(tokens, layout.document_ranges[i]) for i, tokens in by_document.items()]
 
 
-def _cut(layout: Layout, unit: units.Unit, number: int, tokens: TokenRange) -> list[Part]:
+def _cut(layout: Layout, unit: units.Unit, number: int, tokens: TokenRange) -> list[SpanRange]:
     first, end = tokens
     if unit.kind == "ngram":
         return [((first + a, first + b), None) for a, b in units.windows_in_tokens(unit, end - first)]
@@ -233,7 +233,7 @@ def repeated_in(layout: Layout, spans: Sequence[Cover], values: Iterable[Cover])
 def _cover(
     layout: Layout,
     name: str,
-    parts: Sequence[Part],
+    parts: Sequence[SpanRange],
     document: str | None,
     owners: frozenset[str] = frozenset(),
 ) -> Cover:

@@ -50,7 +50,7 @@ class TemplateOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class PromptSegment:
     role: str
     text: str
     document: int | None = None
@@ -70,14 +70,14 @@ class Segment:
         """Whether special tokens in it are special."""
         return self.document is None and self.role != QUERY
 
-    def apart(self) -> list[Segment]:
+    def apart(self) -> list[PromptSegment]:
         """A document's text and the white space at its end, each on its own; any other segment as it is."""
         end = len(self.text.rstrip())
         if self.document is None or self.is_loose or not end or end == len(self.text):
             return [self]
         return [self.between(0, end), replace(self.between(end, len(self.text)), is_loose=True)]
 
-    def between(self, start: int, end: int) -> Segment:
+    def between(self, start: int, end: int) -> PromptSegment:
         lead = max(self.n_lead - start, 0)
         skipped = self.n_skipped + max(start - self.n_lead, 0)
         return replace(self, text=self.text[start:end], n_lead=lead, n_skipped=skipped)
@@ -107,7 +107,7 @@ def resolved(template: str | None) -> str | None:
     return _checked(read_text(Path(template[1:]), "template file"))
 
 
-class Filled:
+class FilledTemplate:
     """A template's text, with {context} and perhaps {query}, and documents and a query in its places. As with `Chat`,
     what the model reads is written whatever of the context is left out or changed."""
 
@@ -118,17 +118,17 @@ class Filled:
         # Between texts of the template stand the names of its places.
         self._parts = [(_ROLES[part], "") if i % 2 else (FRAME, part) for i, part in enumerate(_SLOT.split(text))]
 
-    def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
+    def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[PromptSegment]:
         """What the model reads, in order: with one text for each document, of which an empty one is not written, and
         without the messages of these names and the turns around them."""
-        out: list[Segment] = []
+        out: list[PromptSegment] = []
         for role, text in self._parts:
             if role == CONTEXT:
-                written = [Segment(CONTEXT, document, document=i) for i, document in enumerate(texts) if document]
+                written = [PromptSegment(CONTEXT, document, document=i) for i, document in enumerate(texts) if document]
                 for n, segment in enumerate(written):
                     out += [_separator(SEPARATOR, segment.document), segment] if n else [segment]
             else:
-                out.append(Segment(role, self.query if role == QUERY else text))
+                out.append(PromptSegment(role, self.query if role == QUERY else text))
         return [segment for segment in out if segment.text]
 
     def place(self) -> int:
@@ -137,7 +137,7 @@ class Filled:
         return sum(len(self.query if role == QUERY else text) for role, text in before)
 
 
-class OneTurn(Filled):
+class OneTurn(FilledTemplate):
     """The model's chat template over one user message that has documents and query."""
 
     def __init__(self, documents: Sequence[Document], query: str, tokenizer: Tokenizer) -> None:
@@ -145,11 +145,11 @@ class OneTurn(Filled):
         self._tokenizer = tokenizer
 
     @override
-    def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
+    def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[PromptSegment]:
         """The template's text around the message's, which a template may strip of white space at its ends."""
         filled = super().segments(texts)
         before, kept, after = turn("".join(segment.text for segment in filled), self._tokenizer)
-        parts = [Segment(FRAME, before), *_within(filled, kept), Segment(FRAME, after)]
+        parts = [PromptSegment(FRAME, before), *_within(filled, kept), PromptSegment(FRAME, after)]
         return [segment for segment in parts if segment.text]
 
     @override
@@ -182,10 +182,10 @@ class Chat:
         asking = messages[query_at]
         query_texts = [part.text for number, part in enumerate(asking.parts) if number not in asking.retrieved]
         self.query = ("" if asking.retrieved else PART_SEPARATOR).join(query_texts)
-        self._frames: dict[tuple[int, ...], list[list[Segment]]] = {}
+        self._frames: dict[tuple[int, ...], list[list[PromptSegment]]] = {}
         self._frames_of(tuple(range(len(messages))))
 
-    def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[Segment]:
+    def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[PromptSegment]:
         """The chat as the template writes it without the messages that are gone. Where the template refuses what is
         left of them, such as two turns of one role in a row, it is the whole chat without their turns; never so for the
         query alone, which may not depend on what else was there."""
@@ -205,10 +205,10 @@ class Chat:
         # Its own turn begins with the last segment before its content.
         return sum(len(segment.text) for turn in upto for segment in turn) - len(upto[-1][-1].text)
 
-    def _written(self, left: Sequence[int], texts: Sequence[str], without: Collection[str]) -> list[Segment]:
+    def _written(self, left: Sequence[int], texts: Sequence[str], without: Collection[str]) -> list[PromptSegment]:
         return [segment for turn in self._turns(left, texts, without) for segment in turn if segment.text]
 
-    def _turns(self, left: Sequence[int], texts: Sequence[str], without: Collection[str]) -> list[list[Segment]]:
+    def _turns(self, left: Sequence[int], texts: Sequence[str], without: Collection[str]) -> list[list[PromptSegment]]:
         """What stands before the first message's content; then each content with what follows it up to the next."""
         frames = self._frames_of(tuple(left))
         contents = [self._content(i, texts, without) for i in left]
@@ -221,27 +221,27 @@ class Chat:
         behind = zip(contents, kept, frames[1:], strict=True)
         return [list(frames[0]), *([*_within(content, part), *frame] for content, part, frame in behind)]
 
-    def _content(self, i: int, texts: Sequence[str], without: Collection[str]) -> list[Segment]:
+    def _content(self, i: int, texts: Sequence[str], without: Collection[str]) -> list[PromptSegment]:
         message, stays = self._messages[i], self._stays[i]
         owner = None if stays else message.name
-        out: list[Segment] = []
+        out: list[PromptSegment] = []
         for number, part in enumerate(message.parts):
             document = self._numbers.get((i, number))
             if document is None:
                 if stays and number not in message.retrieved:
                     if number and not message.retrieved:
-                        out.append(Segment(FRAME, PART_SEPARATOR))
-                    out.append(Segment(QUERY, part.text))
+                        out.append(PromptSegment(FRAME, PART_SEPARATOR))
+                    out.append(PromptSegment(QUERY, part.text))
             elif stays and part.name not in without:
                 # What was retrieved comes and goes without the turn around it.
-                out.append(Segment(CONTEXT, texts[document], document=document, owner=part.name))
+                out.append(PromptSegment(CONTEXT, texts[document], document=document, owner=part.name))
             elif not stays and texts[document]:
                 if out:
                     out.append(_separator(PART_SEPARATOR, document, owner))
-                out.append(Segment(CONTEXT, texts[document], document=document, owner=owner))
+                out.append(PromptSegment(CONTEXT, texts[document], document=document, owner=owner))
         return [segment for segment in out if segment.text]
 
-    def _frames_of(self, left: tuple[int, ...]) -> list[list[Segment]]:
+    def _frames_of(self, left: tuple[int, ...]) -> list[list[PromptSegment]]:
         """What the template writes before the first of these messages, between them, and after the last."""
         if left in self._frames:
             return self._frames[left]
@@ -258,21 +258,21 @@ class Chat:
             )
         # What a template writes before the first message (a default system prompt, BOS) is nobody's turn.
         opening = _opening(rendered, self._tokenizer, self._messages[left[0]].role)
-        frames = [[Segment(FRAME, rendered[:opening])]]
+        frames = [[PromptSegment(FRAME, rendered[:opening])]]
         cursor = opening
         for i, mark, part in zip(left, marks, begun, strict=True):
             role, owner = (FRAME, None) if self._stays[i] else (CONTEXT, self._messages[i].name)
             start = rendered.index(mark)
-            frames[-1].append(Segment(role, rendered[cursor:start], owner=owner))
+            frames[-1].append(PromptSegment(role, rendered[cursor:start], owner=owner))
             cursor = start + len(mark)
-            frames.append([Segment(role, rendered[cursor : len(part)], owner=owner)])
+            frames.append([PromptSegment(role, rendered[cursor : len(part)], owner=owner)])
             cursor = len(part)
-        frames[-1].append(Segment(FRAME, rendered[cursor:]))
+        frames[-1].append(PromptSegment(FRAME, rendered[cursor:]))
         self._frames[left] = frames
         return frames
 
 
-Writing = Filled | Chat
+Writing = FilledTemplate | Chat
 PLAIN_OR_CHAT: Final = ("plain", "chat")
 """Templates of prompts that are no documents: the text as it is, or all of it as one user message."""
 
@@ -332,8 +332,8 @@ def _checked(text: str) -> str:
     return text
 
 
-def _separator(text: str, document: int | None, owner: str | None = None) -> Segment:
-    return Segment(CONTEXT, text, document=document, owner=owner, n_lead=len(text), is_loose=True)
+def _separator(text: str, document: int | None, owner: str | None = None) -> PromptSegment:
+    return PromptSegment(CONTEXT, text, document=document, owner=owner, n_lead=len(text), is_loose=True)
 
 
 def _contents(
@@ -363,9 +363,9 @@ def _contents(
     return kept
 
 
-def _within(segments: Iterable[Segment], kept: tuple[int, int]) -> list[Segment]:
+def _within(segments: Iterable[PromptSegment], kept: tuple[int, int]) -> list[PromptSegment]:
     """Segments cut to some of their characters, counted over all of them."""
-    out: list[Segment] = []
+    out: list[PromptSegment] = []
     at = 0
     for segment in segments:
         start, end = max(kept[0] - at, 0), min(kept[1] - at, len(segment.text))

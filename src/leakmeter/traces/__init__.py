@@ -2,10 +2,10 @@
 
 from leakmeter.traces.answer import (
     AbsentDocument,
+    DocumentPlace,
     LoggedAnswer,
     LoggedDocument,
     LoggedMessage,
-    Place,
     Reason,
     Refused,
     Sampling,
@@ -16,10 +16,10 @@ from leakmeter.traces.reader import TraceReader, as_case
 __all__ = [
     "FORMATS",
     "AbsentDocument",
+    "DocumentPlace",
     "LoggedAnswer",
     "LoggedDocument",
     "LoggedMessage",
-    "Place",
     "Reason",
     "Refused",
     "Sampling",

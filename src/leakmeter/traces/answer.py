@@ -19,7 +19,7 @@ class LoggedMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DocumentPlace:
     """Where a document stands in a prompt."""
 
     message: int
@@ -40,7 +40,7 @@ class LoggedDocument:
     """SHA-256 of the text with each run of white space as one space."""
     text: str
     """As it was retrieved; in the prompt its white space may differ."""
-    places: tuple[Place, ...]
+    places: tuple[DocumentPlace, ...]
     """All places in the prompt, one or more. Without the document, the prompt has none of them."""
     other_ids: tuple[str, ...] = ()
     """Of other documents that were retrieved with the same text."""

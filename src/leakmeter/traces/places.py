@@ -19,7 +19,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Final
 
-from leakmeter.traces.answer import AbsentDocument, LoggedDocument, LoggedMessage, Place, Reason, Unusable
+from leakmeter.traces.answer import AbsentDocument, DocumentPlace, LoggedDocument, LoggedMessage, Reason, Unusable
 
 MOST_PLACES: Final = 100_000
 """Of a call's documents in its prompt."""
@@ -45,7 +45,7 @@ class Retrieved:
 
 
 @dataclass(slots=True)
-class Found:
+class FoundDocuments:
     documents: tuple[LoggedDocument, ...]
     absent: tuple[AbsentDocument, ...]
     n_empty: int
@@ -61,7 +61,7 @@ class _Text:
     """Message, and characters [start, end) of it with single spaces."""
 
 
-class Work:
+class WorkBudget:
     """What was done for one trace, in characters that were compared. Whoever writes a log decides how many texts are
     looked for, and in how long prompts."""
 
@@ -83,12 +83,12 @@ def find(
     messages: Sequence[LoggedMessage],
     *,
     leave_out: bool = False,
-    work: Work | None = None,
-) -> Found:
+    work: WorkBudget | None = None,
+) -> FoundDocuments:
     """Find retrieved documents in a prompt, in order. `Unusable` of a text that is not there, or not as it was
     retrieved, or that shares characters with another; or where there is too much to be looked for. With `leave_out` a
     document of which no eight words in a row stand in the prompt is `absent` instead."""
-    work = work or Work()
+    work = work or WorkBudget()
     work.add(len(retrieved), _OF_NORMALISED * sum(len(document.text or "") for document in retrieved))
     texts, n_empty = _by_text(retrieved)
     work.add(len(texts) * len(messages), len(texts) * sum(len(message.content) for message in messages))
@@ -129,7 +129,7 @@ def find(
             message.place(number, a, b) for number, a, b in document.spots if (message := prompt[number]) is not None
         )
         out.append(LoggedDocument(ids[0], hashed, document.text, tuple(held), ids[1:]))
-    return Found(tuple(out), tuple(left), n_empty)
+    return FoundDocuments(tuple(out), tuple(left), n_empty)
 
 
 def _by_text(retrieved: Iterable[Retrieved]) -> tuple[list[_Text], int]:
@@ -194,11 +194,11 @@ class _Message:
     def _marked(self) -> str:
         return _marked(self._plain)
 
-    def place(self, number: int, start: int, end: int) -> Place:
+    def place(self, number: int, start: int, end: int) -> DocumentPlace:
         """In the message's own characters."""
         behind, more = self._runs_of_space
         first, last = (at + more[bisect_right(behind, at)] for at in (start, end - 1))
-        return Place(number, first, last + 1)
+        return DocumentPlace(number, first, last + 1)
 
     @cached_property
     def _runs_of_space(self) -> tuple[list[int], list[int]]:

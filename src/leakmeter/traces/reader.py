@@ -19,14 +19,14 @@ from leakmeter.core.case import Case, Document, Message
 from leakmeter.data import formats as data_formats
 from leakmeter.data.mapping import Fields, unused
 from leakmeter.data.opened import STDIN, named
-from leakmeter.data.rows import Row
+from leakmeter.data.rows import DataRow
 from leakmeter.data.streamed import MOST_LINE, records_of
 from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.traces.answer import LoggedAnswer, Reason, Refused, Unusable
-from leakmeter.traces.formats import FORMATS, Record, found_in, openai
-from leakmeter.traces.formats.base import Format
+from leakmeter.traces.formats import FORMATS, LogRecord, found_in, openai
+from leakmeter.traces.formats.base import TraceFormat
 from leakmeter.traces.plainly import is_record
-from leakmeter.traces.span import MOST_SPANS, Span, Spool
+from leakmeter.traces.span import MOST_SPANS, Spool, TraceSpan
 from leakmeter.traces.trace import outcome_of
 
 Absent = Literal["refuse", "leave-out"]
@@ -111,7 +111,7 @@ class TraceReader:
         self.size = self._sizes()
         yield from self.answers_of(self._records())
 
-    def answers_of(self, records: Iterator[tuple[str, Row]]) -> Iterator[LoggedAnswer | Refused]:
+    def answers_of(self, records: Iterator[tuple[str, DataRow]]) -> Iterator[LoggedAnswer | Refused]:
         """The same of records that were read elsewhere, each with the name of what holds it."""
         ends = dict(self.offsets)
         with closing(Spool()) as spool:
@@ -136,7 +136,7 @@ class TraceReader:
                 raise DataError(f"{named(source, 'log')} cannot be read: {error.strerror or error}") from None
         return sizes
 
-    def _records(self) -> Iterator[tuple[str, Row]]:
+    def _records(self) -> Iterator[tuple[str, DataRow]]:
         before = 0
         for source in self._sources:
 
@@ -149,8 +149,8 @@ class TraceReader:
                 yield str(source), logged
             before += 0 if str(source) == STDIN else Path(source).stat().st_size
 
-    def _recognised(self, records: Iterator[tuple[str, Row]]) -> Iterator[tuple[str, Row]]:
-        looked_at: list[tuple[str, Row]] = []
+    def _recognised(self, records: Iterator[tuple[str, DataRow]]) -> Iterator[tuple[str, DataRow]]:
+        looked_at: list[tuple[str, DataRow]] = []
         n_bytes = before = 0
         while self._format is None and len(looked_at) < _LOOKED_AT and n_bytes <= MOST_LINE:
             entry = next(records, None)
@@ -166,7 +166,7 @@ class TraceReader:
             )
         yield from chain(looked_at, records)
 
-    def _of_record(self, logged: Row, spool: Spool) -> Iterable[LoggedAnswer | Refused]:
+    def _of_record(self, logged: DataRow, spool: Spool) -> Iterable[LoggedAnswer | Refused]:
         if logged.problem is not None or self._format is None:
             wrong = Reason.TOO_LONG if logged.is_too_long else Reason.MALFORMED
             return [Refused(Reason.NOT_OF_FORMAT if logged.problem is None else wrong, logged.where)]
@@ -192,7 +192,7 @@ class TraceReader:
                     spool.add(span)
         return out
 
-    def _of_trace(self, spans: list[Span]) -> Iterable[LoggedAnswer | Refused]:
+    def _of_trace(self, spans: list[TraceSpan]) -> Iterable[LoggedAnswer | Refused]:
         calls = [span for span in spans if span.kind == "llm"]
         if self._seen is not None and calls and all(self._seen(span.trace_id, span.span_id) for span in calls):
             self.n_seen += len(calls)
@@ -220,11 +220,11 @@ class TraceReader:
             yield result
 
 
-def _too_many(span: Span) -> Refused:
+def _too_many(span: TraceSpan) -> Refused:
     return Refused(Reason.TOO_MANY_SPANS, span.where, span.trace_id)
 
 
-def unwrapped(logged: Record) -> Iterator[Record]:
+def unwrapped(logged: LogRecord) -> Iterator[LogRecord]:
     """A record, and those of the list that it holds, as APIs answer."""
     if found_in([logged]) is not None:
         yield logged
@@ -274,11 +274,11 @@ def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:
     )
 
 
-def _read(name: str, rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Case | DataError]]:
+def _read(name: str, rows: Iterable[tuple[DataRow, Fields]]) -> Iterator[tuple[DataRow, Case | DataError]]:
     reader = TraceReader((), format=name)
-    for outcome in reader.answers_of(("", Row(0, "", row.where, fields)) for row, fields in rows):
+    for outcome in reader.answers_of(("", DataRow(0, "", row.where, fields)) for row, fields in rows):
         n_hidden = 0 if isinstance(outcome, Refused) else outcome.n_hidden_calls
-        row = Row(0, "", outcome.where, {"n_hidden": n_hidden})
+        row = DataRow(0, "", outcome.where, {"n_hidden": n_hidden})
         yield (
             row,
             DataError(f"{outcome.where}: {outcome.reason.sentence}")
@@ -287,12 +287,12 @@ def _read(name: str, rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, 
         )
 
 
-def _fits(format_: Format, fields: Fields) -> bool:
+def _fits(format_: TraceFormat, fields: Fields) -> bool:
     return any(map(format_.fits, unwrapped(fields)))
 
 
 PRESETS: Final = tuple(
-    data_formats.Format(
+    data_formats.DataFormat(
         name, f"{format_.about}, as `leakmeter ledger` reads them", partial(_fits, format_), partial(_read, name)
     )
     for name, format_ in FORMATS.items()

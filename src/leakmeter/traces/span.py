@@ -14,17 +14,17 @@ from leakmeter.errors import StoreError
 from leakmeter.traces.answer import LoggedMessage, Unusable
 from leakmeter.traces.plainly import answers_of, messages_of, named
 
-Kind = Literal["llm", "retriever", "reranker", "tool", "other"]
+SpanKind = Literal["llm", "retriever", "reranker", "tool", "other"]
 
 
 @dataclass(slots=True)
-class Span:
+class TraceSpan:
     """A step of a trace. All its values are plain, so that it can be kept on disk until the trace is complete."""
 
     trace_id: str
     span_id: str
     where: str
-    kind: Kind = "other"
+    kind: SpanKind = "other"
     parent_id: str | None = None
     start: float | None = None
     """Seconds since 1970."""
@@ -69,11 +69,11 @@ class Span:
         return json.dumps([getattr(self, name) for name in _FIELDS]).encode()
 
     @classmethod
-    def unpacked(cls, packed: bytes) -> Span:
+    def unpacked(cls, packed: bytes) -> TraceSpan:
         return cls(*json.loads(packed))
 
 
-_FIELDS: Final = tuple(item.name for item in fields(Span))
+_FIELDS: Final = tuple(item.name for item in fields(TraceSpan))
 
 
 def documents_of(value: object, text: Callable[[Any], tuple[Any, Any]] = document_of) -> list[list[str | None]]:
@@ -119,7 +119,7 @@ class Spool:
     def is_empty(self) -> bool:
         return self._held is None
 
-    def add(self, span: Span) -> None:
+    def add(self, span: TraceSpan) -> None:
         packed = span.packed()
         try:
             number = self._number(span.trace_id)
@@ -129,12 +129,12 @@ class Spool:
                 self._database.execute("INSERT INTO spans VALUES (?, ?)", (number, packed))
             elif n_spans == 1:
                 # Where it stands, without what it says.
-                head = Span(span.trace_id, span.span_id, span.where, span.kind).packed()
+                head = TraceSpan(span.trace_id, span.span_id, span.where, span.kind).packed()
                 self._database.execute("INSERT INTO spans VALUES (?, ?)", (number, head))
         except sqlite3.Error as error:
             raise _full(error) from None
 
-    def traces(self) -> Iterator[tuple[list[Span], bool]]:
+    def traces(self) -> Iterator[tuple[list[TraceSpan], bool]]:
         """Spans of each trace, in the order of first spans; and whether all of them were kept."""
         if self._held is None:
             return
@@ -147,7 +147,10 @@ class Spool:
                 )
                 is_whole = n_spans <= MOST_SPANS and n_bytes <= MOST_BYTES
                 yield (
-                    [Span.unpacked(packed) for (packed,) in (packed_rows if is_whole else packed_rows.fetchmany(1))],
+                    [
+                        TraceSpan.unpacked(packed)
+                        for (packed,) in (packed_rows if is_whole else packed_rows.fetchmany(1))
+                    ],
                     is_whole,
                 )
         except sqlite3.Error as error:

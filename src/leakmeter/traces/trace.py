@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from leakmeter.traces.answer import LoggedAnswer, Reason, Refused, Unusable
-from leakmeter.traces.places import Found, Retrieved, Work, find, normalised
+from leakmeter.traces.places import FoundDocuments, Retrieved, WorkBudget, find, normalised
 from leakmeter.traces.plainly import checked, moment, sampling_of
-from leakmeter.traces.span import Span
+from leakmeter.traces.span import TraceSpan
 
 _SEARCHING: Final = ("retriever", "reranker")
 _HIDING: Final = (*_SEARCHING, "tool")
@@ -38,14 +38,14 @@ class Outcome:
     """Calls that answered nobody."""
 
 
-def outcome_of(spans: Sequence[Span], format: str, *, leave_out: bool = False) -> Outcome:
+def outcome_of(spans: Sequence[TraceSpan], format: str, *, leave_out: bool = False) -> Outcome:
     """Answers and refusals of a trace, of all its spans in any order; see `places.find` for `leave_out`."""
     tree = _Tree(spans)
     out = Outcome(n_hidden=tree.n_within)
     out.results += [_refused(Reason.SAME_ID, call) for call in tree.of_one_id]
     calls = tree.calls
-    work = Work()
-    answered: Span | None = None
+    work = WorkBudget()
+    answered: TraceSpan | None = None
     for number, call in enumerate(calls):
         is_last = number == len(calls) - 1
         try:
@@ -66,11 +66,13 @@ def outcome_of(spans: Sequence[Span], format: str, *, leave_out: bool = False) -
     return out
 
 
-def _refused(reason: Reason, call: Span) -> Refused:
+def _refused(reason: Reason, call: TraceSpan) -> Refused:
     return Refused(reason, call.where, call.trace_id, call.span_id)
 
 
-def _placed(call: Span, tree: _Tree, before: Span | None, work: Work, *, leave_out: bool) -> Found:
+def _placed(
+    call: TraceSpan, tree: _Tree, before: TraceSpan | None, work: WorkBudget, *, leave_out: bool
+) -> FoundDocuments:
     if call.failed:
         raise Unusable(Reason.FAILED)
     if call.problem is not None:
@@ -84,7 +86,9 @@ def _placed(call: Span, tree: _Tree, before: Span | None, work: Work, *, leave_o
     return placed
 
 
-def _answers(call: Span, placed: Found, tree: _Tree, n_hidden: int, format: str) -> Iterator[LoggedAnswer | Refused]:
+def _answers(
+    call: TraceSpan, placed: FoundDocuments, tree: _Tree, n_hidden: int, format: str
+) -> Iterator[LoggedAnswer | Refused]:
     recipient = tree.recipient(call)
     for number, (text, ended) in enumerate(call.answers, 1):
         span_id = call.span_id if number == 1 else f"{call.span_id}.{number}"
@@ -118,9 +122,9 @@ class _Tree:
     """Spans of a trace by their parents and in their order. Whoever sends spans decides how many, and what is above
     what: no step takes the square of their number."""
 
-    def __init__(self, spans: Iterable[Span]) -> None:
-        by_id: dict[str, Span] = {}
-        self.of_one_id: list[Span] = []
+    def __init__(self, spans: Iterable[TraceSpan]) -> None:
+        by_id: dict[str, TraceSpan] = {}
+        self.of_one_id: list[TraceSpan] = []
         """Calls that are not read, since a later one has the same id and says something else."""
         for span in spans:
             before = by_id.get(span.span_id)
@@ -142,7 +146,7 @@ class _Tree:
         """When they began; those of which it is not known are taken to follow whatever there is."""
         self.hidden = _Hidden(span for span in self._spans if span.kind == "tool" or span.span_id in within)
 
-    def recipient(self, call: Span) -> str | None:
+    def recipient(self, call: TraceSpan) -> str | None:
         """Who was answered: as the call says, else what is above it, else any other span."""
         for name in ("user", "session"):
             for place in (call, self._above[call], self._above.anywhere):
@@ -150,7 +154,7 @@ class _Tree:
                     return str(recipient)
         return None
 
-    def retrieved_for(self, call: Span, before: Span | None, work: Work) -> list[Retrieved]:
+    def retrieved_for(self, call: TraceSpan, before: TraceSpan | None, work: WorkBudget) -> list[Retrieved]:
         """Documents that a call may have read, `before` being the last call that answered; `Unusable` where it is too
         much."""
         work.add(len(self._searches))
@@ -183,7 +187,7 @@ class _Inherited:
 
 
 class _Above:
-    def __init__(self, by_id: Mapping[str, Span]) -> None:
+    def __init__(self, by_id: Mapping[str, TraceSpan]) -> None:
         self._parents = {id_: by_id.get(span.parent_id or "") for id_, span in by_id.items()}
         self._inherited: dict[str, _Inherited] = {}
         for span in by_id.values():
@@ -202,13 +206,13 @@ class _Above:
         )
         """What any span says."""
 
-    def __getitem__(self, span: Span) -> _Inherited:
+    def __getitem__(self, span: TraceSpan) -> _Inherited:
         return self._inherited[span.span_id]
 
-    def _inherit(self, span: Span) -> None:
+    def _inherit(self, span: TraceSpan) -> None:
         """Take over what is above a span, and what is above that."""
-        path: dict[str, Span] = {}
-        at: Span | None = span
+        path: dict[str, TraceSpan] = {}
+        at: TraceSpan | None = span
         while at is not None and at.span_id not in self._inherited and at.span_id not in path:
             path[at.span_id] = at
             at = self._parents[at.span_id]
@@ -231,7 +235,7 @@ class _Above:
 class _Hidden:
     """Calls of models and tools that answered nobody, by when they began and what they said."""
 
-    def __init__(self, spans: Iterable[Span]) -> None:
+    def __init__(self, spans: Iterable[TraceSpan]) -> None:
         self._starts: list[float] = []
         self._by_answer: dict[str, list[float]] = defaultdict(list)
         self._several: list[tuple[float, set[str]]] = []
@@ -239,7 +243,7 @@ class _Hidden:
         for span in spans:
             self.add(span)
 
-    def add(self, span: Span) -> None:
+    def add(self, span: TraceSpan) -> None:
         if span.failed:
             return
         start = _start(span, -math.inf)
@@ -258,9 +262,9 @@ class _Hidden:
         return n - sum(start <= until and not answers.isdisjoint(known_texts) for start, answers in self._several)
 
 
-def _order(span: Span) -> float:
+def _order(span: TraceSpan) -> float:
     return _start(span, span.end if span.end is not None else math.inf)
 
 
-def _start(span: Span, missing: float) -> float:
+def _start(span: TraceSpan, missing: float) -> float:
     return missing if span.start is None else span.start

@@ -16,13 +16,13 @@ from helpers.served_requests import TEXTS, asked
 from leakmeter.backends.served import backend
 from leakmeter.backends.served.answer import Question
 from leakmeter.backends.served.backend import ServedBackend
-from leakmeter.backends.served.dialect import Scored
+from leakmeter.backends.served.dialect import SequenceToScore
 from leakmeter.backends.served.in_order import in_order, waited
 from leakmeter.backends.toy import Toy
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, Labels, TargetLogProbs
 from leakmeter.core.request import Reduction, Request
+from leakmeter.core.tree import chunk_of
 from leakmeter.errors import CapabilityError
 
 Load = Callable[..., ServedBackend]
@@ -35,7 +35,7 @@ def prompt(text: str, gap: int = 0) -> Prompt:
 @settings(max_examples=examples(60))
 @given(st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8, unique=True))
 def test_each_waits_for_the_first_that_shares_most_with_it(sequences: list[tuple[int, ...]]) -> None:
-    questions = [Question(Scored(ids, ()), "top", range(1)) for ids in sequences]
+    questions = [Question(SequenceToScore(ids, ()), "top", range(1)) for ids in sequences]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(backend, "_WORTH_WAITING", 1)
         indices, after = backend._in_prefix_order(questions, waits=True)
@@ -70,7 +70,7 @@ def test_the_same_sequence_is_sent_once(served: Load) -> None:
     with ModelServer(VLLM) as server:
         loaded = served(server.model)
         n_before = len(server.calls)
-        first, second = loaded.score(plan([one, other]))
+        first, second = loaded.score(chunk_of([one, other]))
         sent = server.calls[n_before:]
     assert len(sent) == 2
     np.testing.assert_array_equal(first.values[:1], second.values)
@@ -98,9 +98,9 @@ def test_what_cannot_be_sent_is_refused_and_likely_labels_take_one_request(serve
             (Prompt((Piece("frame", "frame", (1, VIRTUAL)),)), "not the vectors of a soft prompt"),
         ):
             with pytest.raises(CapabilityError, match=words):
-                loaded.score(plan([Request((one,), (1,), TargetLogProbs())]))
+                loaded.score(chunk_of([Request((one,), (1,), TargetLogProbs())]))
         assert len(server.calls) == n_before
-        loaded.score(plan([Request(asked().requests[0].prompts[:1], (), Labels(likeliest))]))
+        loaded.score(chunk_of([Request(asked().requests[0].prompts[:1], (), Labels(likeliest))]))
         assert len(server.calls) == n_before + 1
 
 

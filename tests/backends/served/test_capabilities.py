@@ -21,14 +21,14 @@ from leakmeter.core.backend import check_needs
 from leakmeter.core.drive import drive
 from leakmeter.core.item import Prepared
 from leakmeter.core.needs import ItemNeeds
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.tree import chunk_of
 from leakmeter.engine.measure import check_answered
 from leakmeter.errors import CapabilityError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.redaction.measure import Redaction
-from leakmeter.instruments.susceptibility.case import Answer
+from leakmeter.instruments.susceptibility.case import ClosedAnswer
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.privacy.decoding import RECEIPT
 
@@ -169,7 +169,7 @@ def test_bounded_decoding_asks_for_the_bare_rows_first_and_alone():
 PAGE = Path(__file__).parents[3] / "docs" / "served.md"
 BEGIN, END = "<!-- served-capabilities -->", "<!-- /served-capabilities -->"
 GIVEN = "it is so."
-ANSWERS = (Answer("yes", (" yes",)), Answer("no", (" no",)))
+ANSWERS = (ClosedAnswer("yes", (" yes",)), ClosedAnswer("no", (" no",)))
 NEVER = "masked removal, soft prompts, Fisher information"
 TABLE: Mapping[str, tuple[str, str | None, Mapping[str, Any]]] = {
     "influence of a given response": ("influence", GIVEN, {}),
@@ -211,7 +211,7 @@ def cell(needed: ItemNeeds, has: Abilities) -> str:
     draws = capabilities.draws_responses(has)
     requests = needed.asked(draws=draws, hides=False)
     try:
-        capabilities.check(plan(requests), has)
+        capabilities.check(chunk_of(requests), has)
     except CapabilityError:
         return "–"
     return "yes, the server draws" if draws and needed.draws is not None else "yes"

@@ -16,28 +16,28 @@ from leakmeter.backends.served import DIALECTS
 from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import Dialect
 from leakmeter.backends.toy import Toy
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import (
     FullDistribution,
     Labels,
     MixtureLogProbs,
     NextTokenSample,
-    Stretch,
+    PartialRows,
     TargetLogProbs,
     Top,
 )
 from leakmeter.core.request import Reduction, Request
+from leakmeter.core.tree import chunk_of
 from leakmeter.errors import CapabilityError
 
 Load = Callable[..., ServedBackend]
-TOLD: list[Reduction] = [TargetLogProbs(), Stretch(TargetLogProbs(), 1, 2), Labels((65, 66, 200)), Labels((1,))]
+TOLD: list[Reduction] = [TargetLogProbs(), PartialRows(TargetLogProbs(), 1, 2), Labels((65, 66, 200)), Labels((1,))]
 OF_WHOLE_ROWS: list[Reduction] = [
     FullDistribution(),
     TargetLogProbs(temperature=0.5),
     Labels((65, 200), temperature=2.0),
     MixtureLogProbs(1.5, temperature=0.7),
-    Stretch(MixtureLogProbs(0.5), 0, 2),
+    PartialRows(MixtureLogProbs(0.5), 0, 2),
     NextTokenSample(0.3, context_weight=0.5),
     Top(300),
 ]
@@ -91,7 +91,7 @@ def test_responses_are_drawn_by_the_server(routes: Routes, served: Load) -> None
                 # llama.cpp leaves out the rows of what is no whole character.
                 assert (one.log_probs == ()) == (routes is LLAMACPP and any(token >= 0x80 for token in one.ids))
                 if one.log_probs:
-                    (own,) = Toy().score(plan([Request((whole_prompt,), one.ids, TargetLogProbs())]))
+                    (own,) = Toy().score(chunk_of([Request((whole_prompt,), one.ids, TargetLogProbs())]))
                     np.testing.assert_array_equal(one.log_probs, own.values[0])
         whole = dialect.generate(prompt, n_tokens=6, temperature=1.0, seed=1, stop_ids=())
         cut = dialect.generate(prompt, n_tokens=6, temperature=1.0, seed=1, stop_ids=whole.ids[2:3])

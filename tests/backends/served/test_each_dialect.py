@@ -12,13 +12,13 @@ from helpers.model_server import OPENAI, OPENAI_CHAT, STOP, VLLM, ModelServer, R
 from helpers.model_server_llamacpp import LLAMACPP
 from helpers.served_requests import TEXTS, asked
 from leakmeter.backends.served.backend import ServedBackend
-from leakmeter.backends.served.dialect import Scored, Setting
+from leakmeter.backends.served.dialect import RequestSetting, SequenceToScore
 from leakmeter.backends.served.sglang import SGLang
 from leakmeter.backends.toy import Toy
-from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, Labels, TargetLogProbs, Top
 from leakmeter.core.request import Request
+from leakmeter.core.tree import chunk_of
 from leakmeter.errors import LeakmeterError, ModelError, ScoreError, UsageError
 
 Load = Callable[..., ServedBackend]
@@ -107,9 +107,9 @@ def test_tokens_that_no_grammar_forces_are_looked_up(served: Load) -> None:
     with ModelServer(LLAMACPP) as server:
         dialect = served(server.model).dialect
         first = len(server.calls)
-        found = dialect.target_log_probs(Scored(prompt, response))
+        found = dialect.target_log_probs(SequenceToScore(prompt, response))
         bodies = [call.body for call in server.calls[first:]]
-    (own,) = Toy().score(plan([Request((Prompt((Piece("frame", "frame", prompt),)),), response, TargetLogProbs())]))
+    (own,) = Toy().score(chunk_of([Request((Prompt((Piece("frame", "frame", prompt),)),), response, TargetLogProbs())]))
     np.testing.assert_array_equal(found, own.values[0])
     grammars = ("<[65]>", "[ -~]+", "[ -~]+", "<[66]> <[67]>")
     assert [body["grammar"] for body in bodies] == [f"root ::= {one}" for one in grammars]
@@ -125,7 +125,7 @@ def test_the_longest_sequence_that_fits_is_scored(served: Load) -> None:
     with ModelServer(LLAMACPP, window=20) as server:
         backend = served(server.model)
         assert backend.window is not None
-        fits = Scored((65,) * (backend.window - 2), (66, 67))
+        fits = SequenceToScore((65,) * (backend.window - 2), (66, 67))
         assert backend.dialect.whole_rows(fits, range(3)).shape == (3, STOP + 1)
 
 
@@ -143,13 +143,13 @@ def test_states_of_quantised_weights_are_not_kept(kind: str, served: Load) -> No
 
 
 def test_settings_are_written_into_the_same_request(served: Load) -> None:
-    scored = Scored(tuple(b"Who is it? Who?"), tuple(b"Me."))
+    scored = SequenceToScore(tuple(b"Who is it? Who?"), tuple(b"Me."))
     with ModelServer(LLAMACPP) as server:
         dialect = served(server.model).dialect
         plain = dialect.target_log_probs(scored)
-        setting = Setting(temperature=0.5, repetition_penalty=1.3, presence_penalty=0.4, reads_cache=True)
+        setting = RequestSetting(temperature=0.5, repetition_penalty=1.3, presence_penalty=0.4, reads_cache=True)
         cached, again = (dialect.probed_log_probs(scored, setting) for _ in range(2))
-        uncached = dialect.probed_log_probs(scored, Setting(reads_cache=False))
+        uncached = dialect.probed_log_probs(scored, RequestSetting(reads_cache=False))
         sent, probed = server.calls[-4].body, server.calls[-3].body
     for one in (cached, again, uncached):
         np.testing.assert_array_equal(one.log_probs, plain)
@@ -201,9 +201,9 @@ def test_documented_answers_are_read() -> None:
     dialect = SGLang(told, None)  # type: ignore[arg-type]
     served = dialect.describe()
     assert (served.model, served.revision, served.server_version, served.window) == ("m", "org/m", "0.5.23", 32766)
-    scored = Scored((11, 12, 13), (14, 15))
+    scored = SequenceToScore((11, 12, 13), (14, 15))
     assert dialect.target_log_probs(scored).tolist() == [-1.25, -0.5]
-    assert dialect.probed_log_probs(scored, Setting()).n_cached == 2
+    assert dialect.probed_log_probs(scored, RequestSetting()).n_cached == 2
     first, second = dialect.top_rows(scored, range(2), 2)
     assert list(first.items()) == [(7, -0.75), (14, -1.25)]
     assert list(second.items()) == [(15, -0.5), (8, -2.0)]

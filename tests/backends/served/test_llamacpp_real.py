@@ -14,7 +14,7 @@ from helpers.llama_gguf import write_llama, write_tiny_llama
 from helpers.llama_server import llama_server
 from leakmeter.backends.served import llamacpp
 from leakmeter.backends.served.backend import ServedBackend
-from leakmeter.backends.served.dialect import Scored
+from leakmeter.backends.served.dialect import SequenceToScore
 from leakmeter.backends.served.load import load_served
 from leakmeter.core import registry
 from leakmeter.core.drive import drive
@@ -121,8 +121,8 @@ def test_every_token_can_be_given(tiny: Model, cached: bool) -> None:
     assert n_vocab > 256
     ids = np.random.default_rng(0).permutation(n_vocab)
     for start in range(0, n_vocab, 100):
-        scored = Scored((5, 6), tuple(ids[start : start + 100].tolist()))
-        rows = there.dialect.whole_rows(Scored((5, 6), scored.response), range(3))
+        scored = SequenceToScore((5, 6), tuple(ids[start : start + 100].tolist()))
+        rows = there.dialect.whole_rows(SequenceToScore((5, 6), scored.response), range(3))
         np.testing.assert_allclose(np.logaddexp.reduce(rows, axis=1), 0, atol=1e-12)
         found = there.dialect.target_log_probs(scored)
         np.testing.assert_allclose(found[:3], [rows[t, scored.response[t]] for t in range(3)], atol=NATS)

@@ -14,11 +14,12 @@ from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution
-from leakmeter.core.request import FloatArray, Request, Trial
+from leakmeter.core.request import Request, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
+from leakmeter.stats.arrays import FloatArray
 
 N_VOCAB = 9
 FRAME, QUERY = Piece("open", "frame", (0, 1)), Piece("query", "query", (4, 0))

@@ -15,7 +15,7 @@ from helpers.report_checks import assert_report_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.report import PRIVATE, public_report
-from leakmeter.instruments.decoding.result import DecodeResult, Draws, PublicResult, TokenLosses
+from leakmeter.instruments.decoding.result import DecodeResult, DecodingDraws, PublicResult, TokenLosses
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
 
@@ -183,7 +183,7 @@ def test_hostile_texts_are_harmless() -> None:
 
 def test_it_is_said_how_tokens_were_drawn() -> None:
     for bits, told in (("operating system", False), ("seed", True)):
-        shown = public_report([public(guarantee=replace(public().guarantee, draws=Draws(random_bits=bits)))])
+        shown = public_report([public(guarantee=replace(public().guarantee, draws=DecodingDraws(random_bits=bits)))])
         for text in (html.page(shown), flat(printed(shown, width=200))):
             assert "Every token was drawn with exactly" in text
             assert ("does not know the seed" in text) is told

@@ -12,7 +12,7 @@ import pytest
 from leakmeter.core.measure import NATS, TOKEN_ID, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding import result
-from leakmeter.instruments.decoding.result import DecodeResult, Draws, Guarantee
+from leakmeter.instruments.decoding.result import DecodeResult, DecodingDraws, ResponseGuarantee
 from leakmeter.privacy import accounting
 
 PARAMS: dict[str, Any] = {
@@ -52,7 +52,7 @@ def made(texts: dict[str, Any], measurements: list[Measurement], params: Any = P
     return only
 
 
-def guaranteed(case: DecodeResult) -> Guarantee:
+def guaranteed(case: DecodeResult) -> ResponseGuarantee:
     assert case.guarantee is not None
     return case.guarantee
 
@@ -87,7 +87,7 @@ def test_sums_and_the_split_into_private_and_public() -> None:
     assert made(texts(sampled=False), measurements()).public is None
     # How tokens were drawn is told by what the run says of its seed.
     drawn = made(texts(), measurements(), PARAMS | {"seed": None, "nonce": 5})
-    assert guaranteed(drawn).draws == Draws(random_bits="operating system")
+    assert guaranteed(drawn).draws == DecodingDraws(random_bits="operating system")
     assert drawn.ledger.seed is None
 
 

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from leakmeter.core.case import Case, Document
-from leakmeter.data.named import Record
+from leakmeter.data.named import DatasetRecord
 from leakmeter.errors import StoreError
-from leakmeter.instruments.decoding.frontier import COLUMNS, Choice, Evidence, choose, sentence
+from leakmeter.instruments.decoding.frontier import COLUMNS, ResampledMeans, SettingChoice, choose, sentence
 from leakmeter.instruments.decoding.sweep import DEFAULTS, EPSILON, LAMBDA, sweep_directory, sweep_of
 from leakmeter.stats.frontier import resampled_means
 from leakmeter.storage.pseudonym import kept_nonce
-from leakmeter.studies.tables import Column
+from leakmeter.studies.tables import StudyColumn
 from leakmeter.text.build import PromptSettings
 
 
@@ -49,7 +49,7 @@ def test_the_directory_is_told_by_all_but_the_values_and_references(tmp_path: Pa
         lambdas: Any = (1.0,), epsilons: Any = None, text: str = "a", reference: str = "r", **how: Any
     ) -> str:
         drawing = {"temperature": how.pop("temperature", 1.0), "seed": how.pop("seed", None)}
-        records = [Record(Case("1", (Document("d", text),), "q"), reference)]
+        records = [DatasetRecord(Case("1", (Document("d", text),), "q"), reference)]
         settings = PromptSettings(unit="whole", template=how.pop("template", None))
         machine = {"dtype": None, "device": None, "memory": None, **how}
         sweep = sweep_of(lambdas, epsilons, drawing)
@@ -89,14 +89,14 @@ def test_a_nonce_is_drawn_once_also_by_many_at_once(tmp_path: Path) -> None:
 LEAKS = np.array([0.0, 1.0, 2.0, 4.0])
 
 
-def evidence(means: Any, *, noise: float = 0.01, n_cases: int = 30, seed: int = 0) -> Evidence:
+def evidence(means: Any, *, noise: float = 0.01, n_cases: int = 30, seed: int = 0) -> ResampledMeans:
     rng = np.random.default_rng(seed)
     # Cases differ more than settings do, as they do in life: what counts is within each.
     values = np.asarray(means) + 0.3 * rng.normal(size=(n_cases, 1)) + noise * rng.normal(size=(n_cases, len(means)))
-    return Evidence(values, resampled_means(values, seed=0))
+    return ResampledMeans(values, resampled_means(values, seed=0))
 
 
-def said(choice: Choice, leaks: Evidence, uses: Evidence, kind: str = "cid_lambda") -> str:
+def said(choice: SettingChoice, leaks: ResampledMeans, uses: ResampledMeans, kind: str = "cid_lambda") -> str:
     rows: list[dict[str, Any]] = []
     for number in range(len(leaks.means)):
         less = (uses.values[:, number] - uses.values[:, choice.best]).mean()
@@ -107,7 +107,7 @@ def said(choice: Choice, leaks: Evidence, uses: Evidence, kind: str = "cid_lambd
 
 @pytest.fixture(autouse=True)
 def _a_utility_called_u(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(cast(Any, COLUMNS), "u", Column("Use"))
+    monkeypatch.setitem(cast(Any, COLUMNS), "u", StudyColumn("Use"))
 
 
 RISING = [0.10, 0.30, 0.32, 0.33]
@@ -135,7 +135,9 @@ KNEE = (
           for cases, n, verdict in ((1, 4, "one case"), (5, 1, "one setting"), (1, 1, "one setting"))),
     ],
 )  # fmt: skip
-def test_what_to_ship_and_why(leaks: Evidence, uses: Evidence, verdict: str, ship: int | None, words: Any) -> None:
+def test_what_to_ship_and_why(
+    leaks: ResampledMeans, uses: ResampledMeans, verdict: str, ship: int | None, words: Any
+) -> None:
     choice = choose(leaks, uses)
     assert (choice.verdict, choice.ship) == (verdict, ship)
     assert not [part for part in words if part not in said(choice, leaks, uses)]

@@ -22,16 +22,16 @@ import leakmeter
 from helpers.command_line import as_options, assert_refused, lines_of, objects_of, without_seconds
 from helpers.generation_items import Mistaken
 from leakmeter.backends.toy import Toy
-from leakmeter.core.prompt import IntArray
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.generation import command as audit_command
 from leakmeter.instruments.generation.calibration import rounded
 from leakmeter.instruments.generation.command import Options
-from leakmeter.instruments.generation.result import Draws, OwnMechanism, PrivateGenerationResult
+from leakmeter.instruments.generation.result import GenerationDraws, OwnMechanism, PrivateGenerationResult
 from leakmeter.privacy.clipped_logits import Adjacency, Aggregation, average
 from leakmeter.privacy.mechanism import BoundedCid, ClippedLogitAggregation
 from leakmeter.privacy.rdp import guarantee
 from leakmeter.results.results import Results
+from leakmeter.stats.arrays import IntArray
 
 Call = Callable[..., Any]
 TICKETS = 'task = "tickets"\nexemplars = "tickets"\n'
@@ -357,7 +357,7 @@ def test_what_was_asked_for_is_guaranteed_and_kept(capsys: pytest.CaptureFixture
     assert 8.0 - 1e-9 < told.epsilon <= 8.0
     assert made.summary.holds
     assert (told.n_tokens, result.subset_size, result.seed, len(result.texts)) == (8, 7, None, 2)
-    assert result.public.draws == Draws(random_bits="operating system")
+    assert result.public.draws == GenerationDraws(random_bits="operating system")
     assert json.loads(result.to_json()) == result.to_dict()
     assert (result.public.texts, result.public.guarantee) == (result.texts, told)
     assert "seed" not in json.dumps(result.public.to_dict())

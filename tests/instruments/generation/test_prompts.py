@@ -11,16 +11,16 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of, prepare_generation
-from leakmeter.text.exemplars import Example, ExemplarCase
+from leakmeter.text.exemplars import ExemplarCase, LabelledText
 
 GALAXY = (
     "Galaxy, Crew Play to 0-0 Tie (AP)\nAP - Kevin Hartman made seven saves for Los Angeles, and Jon Busch had two "
     "saves for Columbus as the Galaxy and Crew played to a 0-0 tie Saturday night."
 )
-SPORTS = Example("", (), "Sports")
+SPORTS = LabelledText("", (), "Sports")
 CASE = ExemplarCase(
     "batch 1",
-    (Example("7", (GALAXY,), "Sports"), Example("9", ("Late goal.  <|im_end|> 🙂", "Cup."), "Sports")),
+    (LabelledText("7", (GALAXY,), "Sports"), LabelledText("9", ("Late goal.  <|im_end|> 🙂", "Cup."), "Sports")),
     SPORTS,
 )
 TABLE_3 = (
@@ -72,7 +72,7 @@ def test_a_special_token_in_a_text_is_text(chat_tokenizer: Any) -> None:
 
 
 def test_without_a_label_there_is_no_line_for_it(tokenizer: Any) -> None:
-    own = ExemplarCase("own", (Example("0", ("The boiler drips.",), None),), Example("", (), None))
+    own = ExemplarCase("own", (LabelledText("0", ("The boiler drips.",), None),), LabelledText("", (), None))
     prepared = made(own, tokenizer, instruction="Write a ticket.", text_heading="Ticket")
     said = text_of(prepared.item.alone["e1"], tokenizer)
     assert " ".join(said.split()) == "Write a ticket. Ticket: The boiler drips. Ticket:"
@@ -106,18 +106,18 @@ def test_an_exemplar_has_to_leave_room() -> None:
     ("exemplars", "said"),
     [
         ((), "case 'b' has no exemplars; give at least one"),
-        ((Example("4", (" ",), "Sports"),), "the exemplar '4' is empty; leave it out"),
-        ((Example("4", (), "Sports"),), "the exemplar '4' is empty"),
-        ((Example("4", ("x",), "World"),), "has label 'World', but texts with label 'Sports' are generated"),
-        ((Example("4", ("\ud800",), "Sports"),), "exemplar '4' is no valid Unicode"),
+        ((LabelledText("4", (" ",), "Sports"),), "the exemplar '4' is empty; leave it out"),
+        ((LabelledText("4", (), "Sports"),), "the exemplar '4' is empty"),
+        ((LabelledText("4", ("x",), "World"),), "has label 'World', but texts with label 'Sports' are generated"),
+        ((LabelledText("4", ("\ud800",), "Sports"),), "exemplar '4' is no valid Unicode"),
     ],
 )
-def test_exemplars_that_cannot_vote_are_refused(exemplars: tuple[Example, ...], said: str) -> None:
+def test_exemplars_that_cannot_vote_are_refused(exemplars: tuple[LabelledText, ...], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         made(ExemplarCase("b", exemplars, SPORTS))
 
 
-POOL = [Example(str(i), (f"text {i}",), "Sports" if i % 3 else "World") for i in range(12)]
+POOL = [LabelledText(str(i), (f"text {i}",), "Sports" if i % 3 else "World") for i in range(12)]
 
 
 def test_the_parts_of_a_batch_have_its_exemplars() -> None:

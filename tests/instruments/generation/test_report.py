@@ -23,7 +23,7 @@ from leakmeter.instruments.generation.calibration import CalibratedGuarantee, Ca
 from leakmeter.instruments.generation.report import public_report
 from leakmeter.instruments.generation.result import (
     ClippedLogits,
-    Copy,
+    CopiedPassage,
     OwnMechanism,
     PrivateGenerationResult,
     PublicTexts,
@@ -58,7 +58,7 @@ def broken(case: Case) -> Case:
 
 def hostile(case: Case) -> Case:
     worst = replace(case.verdict.worst_token, token_text=HOSTILE, exemplar_id=HOSTILE)
-    copied = Copy(sample=0, start=0, end=5, longest_run_tokens=5, text=HOSTILE, exemplar="e1")
+    copied = CopiedPassage(sample=0, start=0, end=5, longest_run_tokens=5, text=HOSTILE, exemplar="e1")
     quality = replace(case.text_quality, verbatim=(copied,), longest_verbatim_tokens=5, verbatim_share=0.25)
     mechanism = OwnMechanism(name=HOSTILE, settings={HOSTILE: HOSTILE})
     said: dict[str, Any] = {"query": HOSTILE, "model": HOSTILE, "mechanism": mechanism}

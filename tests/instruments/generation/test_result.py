@@ -18,12 +18,12 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.measure import distinct, perplexity, shared_runs, stretches
 from leakmeter.instruments.generation.result import (
     ClippedLogits,
-    Copy,
-    Draws,
+    CopiedPassage,
+    GenerationDraws,
+    GenerationSummary,
     OwnMechanism,
     PrivateGenerationResult,
     PublicTexts,
-    Summary,
 )
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.rdp import ORDERS, bound, conversion, guarantee
@@ -159,7 +159,8 @@ def test_what_may_be_published_is_the_texts_and_the_guarantee() -> None:
     assert result.public == PublicTexts(
         model="toy", weights_sha256=None, dtype="float64", template="plain", query="Sports", mechanism=mechanism,
         subset_size=2, n_samples=2, min_new_tokens=0, max_new_tokens=3, delta=1e-5, adjacency="add-remove",
-        sampled=True, texts=("A b", "A c"), guarantee=result.bounds.guarantee, draws=Draws(random_bits="seed"),
+        sampled=True, texts=("A b", "A c"), guarantee=result.bounds.guarantee,
+        draws=GenerationDraws(random_bits="seed"),
     )  # fmt: skip
     assert result.public.is_public
     # The same whatever was measured.
@@ -180,7 +181,7 @@ def test_no_guarantee_for_texts_that_were_given_or_drawn_with_a_known_seed(more:
     with pytest.raises(UsageError, match="these texts have no guarantee"):
         _ = case.public
     drawn = result_of(params={"seed": None, "nonce": 5})
-    assert drawn.draws == Draws(random_bits="operating system")
+    assert drawn.draws == GenerationDraws(random_bits="operating system")
     assert drawn.publishable is not None
 
 
@@ -208,23 +209,23 @@ def test_quality_of_the_texts() -> None:
     assert (told.distinct_1, told.distinct_2, told.distinct_3) == pytest.approx((3 / 5, 2 / 3, 1.0))
     assert (told.verbatim_share, told.longest_verbatim_tokens) == (pytest.approx(4 / 5), 5)
     assert told.verbatim == (
-        Copy(sample=0, start=0, end=2, longest_run_tokens=5, text="A b", exemplar="e2"),
-        Copy(sample=1, start=0, end=2, longest_run_tokens=5, text="A c", exemplar="e2"),
+        CopiedPassage(sample=0, start=0, end=2, longest_run_tokens=5, text="A b", exemplar="e2"),
+        CopiedPassage(sample=1, start=0, end=2, longest_run_tokens=5, text="A c", exemplar="e2"),
     )
 
 
 def test_several_batches_are_as_private_as_the_worst() -> None:
     cases = [result_of(), result_of({**SHARES, "e1": BROKEN}, id="batch 2")]
-    told = Summary.from_results(cases)
+    told = GenerationSummary.from_results(cases)
     assert (told.n_batches, told.n_texts, told.holds) == (2, 4, False)
     assert told.guarantee == cases[0].bounds.guarantee
     assert [(one.batch, one.exemplar) for one in told.failures] == [("batch 2", "e1")]
     # The two batches hold the same texts: what is promised of them adds up.
     assert (told.most.batch, told.n_repeated_texts) == ("batch 2", 2)
     without = replace(cases[0], bounds=replace(cases[0].bounds, guarantee=None))
-    assert Summary.from_results([cases[0], without]).guarantee is None
+    assert GenerationSummary.from_results([cases[0], without]).guarantee is None
     with pytest.raises(UsageError, match="there are no batches to sum up"):
-        Summary.from_results([])
+        GenerationSummary.from_results([])
 
 
 def test_a_row_for_each_exemplar() -> None:

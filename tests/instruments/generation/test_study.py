@@ -11,14 +11,14 @@ import pytest
 
 from helpers.measured_studies import measured
 from leakmeter.backends.toy import Toy
-from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
+from leakmeter.core.tree import Chunk
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.study import PRINTED, Batches, cases_of
 from leakmeter.privacy.rdp import conversion, guarantee
 from leakmeter.studies.cells import load_records
-from leakmeter.studies.grid import Cell, Study, load_study
+from leakmeter.studies.grid import Study, StudyCell, load_study
 from leakmeter.studies.tables import items_to_csv, readable, to_csv, to_markdown
 from leakmeter.text.exemplars import ExemplarCase
 
@@ -43,7 +43,7 @@ def study_of(name: str, **changes: list[str]) -> Study:
     return load_study(name, changes={**usual, **changes})
 
 
-def parts_of(cell: Cell) -> tuple[PrivateGeneration, Batches]:
+def parts_of(cell: StudyCell) -> tuple[PrivateGeneration, Batches]:
     assert isinstance(cell.measure, PrivateGeneration)
     assert isinstance(cell.choice, Batches)
     return cell.measure, cell.choice

@@ -17,8 +17,8 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.counting import CountingBackend, count
 from leakmeter.core.drive import drive
 from leakmeter.core.measure import LABEL, NATS, TOKEN_ID
-from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.tree import Chunk
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
 from leakmeter.instruments.icl.math import FARTHEST, PLAUSIBLE
 from leakmeter.instruments.icl.measure import ExemplarItem, Icl
@@ -136,14 +136,16 @@ def test_prompts_are_asked_once_and_three_of_them_again() -> None:
     # What keeps the states of three prompts adds no token.
     (whole, *_), tree = first.requests, first.n_tree_tokens
     assert {len(request.response) for request in first.requests[1:]} == {1}
-    assert tree == sum(run.n_tail for run in first.runs) < sum(len(prompt.ids) for prompt in whole.prompts)
+    assert tree == sum(branch.n_tail for branch in first.branches) < sum(len(prompt.ids) for prompt in whole.prompts)
     for baseline, n in (("own", 3 * 4), ("shared", 4 + 2)):
         calibrated, _ = chunks_of(Icl(calibration="average", calibration_baseline=baseline), item)  # type: ignore[arg-type]
         assert len(calibrated.requests[0].prompts) == n
     # Rows that are kept for one space serve the other.
     for one, two in zip((first, again), chunks_of(Icl(space="vocabulary"), item), strict=True):
-        assert [run.ids.tolist() for run in one.runs] == [run.ids.tolist() for run in two.runs]
-        assert [run.row_slots.tolist() for run in one.runs] == [run.row_slots.tolist() for run in two.runs]
+        assert [branch.ids.tolist() for branch in one.branches] == [branch.ids.tolist() for branch in two.branches]
+        assert [branch.row_slots.tolist() for branch in one.branches] == [
+            branch.row_slots.tolist() for branch in two.branches
+        ]
 
 
 class Drifting(Toy):

@@ -19,7 +19,7 @@ from leakmeter.data import tasks
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.icl.given import choose_queries, draw_cases, fixed_cases
 from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
-from leakmeter.text.exemplars import Example, ExemplarCase, Task
+from leakmeter.text.exemplars import ExemplarCase, LabelledText, Task
 
 SAMPLES = SHARED / "data"
 NEWS, THINGS, QUESTIONS = (tasks.find(name).task for name in ("agnews", "dbpedia14", "trec"))
@@ -27,16 +27,16 @@ TICKETS = Task(
     name="tickets", instruction="", fields=(("subject", "Subject"), ("body", "Ticket")), answer="For",
     labels=(("1", "Billing"), ("2", "Repairs")),
 )  # fmt: skip
-FERRY = Example("n1", ("Ferry <|im_end|> sinks {query}; 🙂 nobody hurt.",), "World")
-GOAL = Example("n2", ("Late goal decides the cup",), "Sports")
-CHIP = Example("n3", ("A chip for radios.  It is small.",), "Technology")
-QUERY_NEWS = Example("q", ("Shares fell by 5%.",), "Business")
-UNKNOWN = Example("u", ("Something happened.",), None)
+FERRY = LabelledText("n1", ("Ferry <|im_end|> sinks {query}; 🙂 nobody hurt.",), "World")
+GOAL = LabelledText("n2", ("Late goal decides the cup",), "Sports")
+CHIP = LabelledText("n3", ("A chip for radios.  It is small.",), "Technology")
+QUERY_NEWS = LabelledText("q", ("Shares fell by 5%.",), "Business")
+UNKNOWN = LabelledText("u", ("Something happened.",), None)
 CASE = ExemplarCase("q", (FERRY, GOAL, CHIP), QUERY_NEWS)
 OWN = ExemplarCase(
     "t",
-    (Example("t1", ("Bill", "It is wrong."), "Billing"), Example("t2", ("", "It leaks."), "Repairs")),
-    Example("t", ("Help", "Where are you?"), None),
+    (LabelledText("t1", ("Bill", "It is wrong."), "Billing"), LabelledText("t2", ("", "It leaks."), "Repairs")),
+    LabelledText("t", ("Help", "Where are you?"), None),
 )
 # Text that a tokenizer of any kind gives back as it was.
 TEXTS = st.text(st.sampled_from("ab Z9.:\n\t<|>{}é🙂'"), min_size=1, max_size=12).filter(str.strip)
@@ -50,7 +50,7 @@ def made(case: ExemplarCase, task: Task, tokenizer: Any = None, **settings: Any)
 def written(task: Task, case: ExemplarCase, *, query: str | None = None) -> str:
     """Table 2's format, put together as a person would."""
 
-    def block(example: Example, texts: tuple[str, ...], label: str) -> str:
+    def block(example: LabelledText, texts: tuple[str, ...], label: str) -> str:
         lines = [
             f"{heading}: {text}" if text else f"{heading}:"
             for (_, heading), text in zip(task.fields, texts, strict=True)
@@ -100,7 +100,7 @@ def test_the_papers_prompts_to_the_letter(
 ) -> None:
     """The rows of Table 2."""
     shown, asked = "Bergan Mercy is a hospital (Reuters) – in Omaha.", "When don't 'we' know?"
-    case = ExemplarCase("2", (Example("1", (shown,), label),), Example("2", (asked,), None))
+    case = ExemplarCase("2", (LabelledText("1", (shown,), label),), LabelledText("2", (asked,), None))
     assert text_of(made(case, task, tokenizer).item.prompt, tokenizer) == (
         f"{instruction}\n\n{heading}: {shown}\n{answer}: {label}\n\n{heading}: {asked}\n{answer}:"
     )
@@ -116,8 +116,8 @@ def test_a_cut_prompt_is_the_one_that_never_had_the_exemplar(
 ) -> None:
     """Token for token against prompts made without it, and letter for letter against text put together by hand."""
     task = replace(NEWS, instruction=instruction)
-    examples = tuple(Example(f"x{i}", (text,), labels[i]) for i, text in enumerate(texts[1:]))
-    case = ExemplarCase("q", examples, Example("q", (texts[0],), None))
+    examples = tuple(LabelledText(f"x{i}", (text,), labels[i]) for i, text in enumerate(texts[1:]))
+    case = ExemplarCase("q", examples, LabelledText("q", (texts[0],), None))
     item = made(case, task, tokenizer).item
     assert text_of(item.prompt, tokenizer) == written(task, case)
     for number, span in enumerate(item.spans):
@@ -140,7 +140,7 @@ def test_exemplars_are_cut_together(tokenizer: Any) -> None:
     assert item.prompt.without("e1", "e3") == item.without({"n1", "n3"})
     assert item.prompt.blank() == item.blank
 
-    def piece(exemplars: tuple[Example, ...], name: str) -> tuple[int, ...]:
+    def piece(exemplars: tuple[LabelledText, ...], name: str) -> tuple[int, ...]:
         prompt = made(replace(CASE, exemplars=exemplars), NEWS, tokenizer).item.prompt
         return next(piece.ids for piece in prompt.pieces if piece.name == name)
 
@@ -168,10 +168,10 @@ def test_spans_are_the_exemplars(tokenizer: Any) -> None:
 
 def test_exemplars_that_say_the_same_know_each_other() -> None:
     exemplars = (
-        Example("a", ("Anna Berg called 555-010-7788.",), "World"),
-        Example("b", ("Nobody called.",), "Sports"),
-        Example("c", ("We rang 555 010 7788 too.",), "World"),
-        Example("d", (" Nobody called.\n",), "Business"),
+        LabelledText("a", ("Anna Berg called 555-010-7788.",), "World"),
+        LabelledText("b", ("Nobody called.",), "Sports"),
+        LabelledText("c", ("We rang 555 010 7788 too.",), "World"),
+        LabelledText("d", (" Nobody called.\n",), "Business"),
     )
     spans = made(ExemplarCase("q", exemplars, QUERY_NEWS), NEWS).item.spans
     assert [span.repeats for span in spans] == [("c",), ("d",), ("a",), ("b",)]
@@ -182,7 +182,9 @@ def test_exemplars_that_say_the_same_know_each_other() -> None:
 @pytest.mark.parametrize("task", [NEWS, THINGS, QUESTIONS], ids=lambda task: task.name)
 def test_labels_are_what_the_tokenizer_writes_after_the_prompt(tokenizer: Any, task: Task) -> None:
     text = {"trec": "Who sang?"}.get(task.name, "A song.")
-    case = ExemplarCase("q", (Example("x", ("A ship.",), task.words[0]),), Example("q", (text,), task.words[-1]))
+    case = ExemplarCase(
+        "q", (LabelledText("x", ("A ship.",), task.words[0]),), LabelledText("q", (text,), task.words[-1])
+    )
     item = made(case, task, tokenizer).item
     assert (item.labels, item.gold) == (task.words, len(task.words) - 1)
     before = ids_of(item.prompt)
@@ -190,7 +192,7 @@ def test_labels_are_what_the_tokenizer_writes_after_the_prompt(tokenizer: Any, t
         whole = tokenizer.decode((before + list(ids))[len(tokenizer.start_ids) :])
         assert f"{text_of(item.prompt, tokenizer)} {word}" == whole
         # As within an exemplar, whose last tokens are its label.
-        shot = Example("x", ("A ship.",), word)
+        shot = LabelledText("x", ("A ship.",), word)
         again = made(replace(case, exemplars=(shot,)), task, tokenizer).item.prompt
         assert next(piece.ids for piece in again.pieces if piece.name == "e1")[-len(ids) :] == ids
     first = [ids[0] for ids in item.label_ids]
@@ -220,8 +222,8 @@ def test_content_free_prompts_have_nothing_in_the_querys_place(tokenizer: Any) -
 def test_the_documented_prompts_are_those_that_are_scored() -> None:
     instruction = "Classify the support tickets into the categories of Billing, Delivery, Repairs, and Account."
     task = Task("support", instruction, (("body", "Ticket"),), "Answer", (("dlv", "Delivery"), ("bill", "Billing")))
-    driver = Example("e", ("The driver rang at the wrong house again. It is number 7, not 7b.",), "Delivery")
-    invoice = Example("q", ("Why does my invoice say 19 % tax? We are a school and pay none.",), None)
+    driver = LabelledText("e", ("The driver rang at the wrong house again. It is number 7, not 7b.",), "Delivery")
+    invoice = LabelledText("q", ("Why does my invoice say 19 % tax? We are a school and pay none.",), None)
     item = made(ExemplarCase("q", (driver,), invoice), task).item
     before = f"{instruction}\n\nTicket: {driver.texts[0]}\nAnswer: Delivery\n\n"
     blocks = {"": f"Ticket: {invoice.texts[0]}\nAnswer:", "blank": "Ticket:\nAnswer:", "n/a": "Ticket: N/A\nAnswer:"}
@@ -273,7 +275,7 @@ def test_texts_and_labels_never_become_special_tokens(chat_tokenizer: Any, templ
     special = set(chat_tokenizer.library.all_special_ids)
 
     def n_special(text: str, label: str) -> int:
-        case = ExemplarCase("q", (Example("x", (text,), label),), Example("q", (text,), None))
+        case = ExemplarCase("q", (LabelledText("x", (text,), label),), LabelledText("q", (text,), None))
         item = made(case, task, chat_tokenizer, template=template).item
         ids = [*ids_of(item.prompt), *(i for label_ids in item.label_ids for i in label_ids)]
         return sum(i in special for i in ids)
@@ -290,7 +292,7 @@ def test_prompts_that_do_not_fit_are_refused_and_room_is_kept_for_a_label(tokeni
 
 
 def test_a_content_free_prompt_longer_than_the_querys_has_to_fit_too() -> None:
-    short = replace(CASE, query=Example("q", ("A",), None))
+    short = replace(CASE, query=LabelledText("q", ("A",), None))
     n_label = len(" Technology")
     n_prompt = len(made(short, NEWS).item.prompt.ids)
     with pytest.raises(WindowError, match=rf"needs {n_prompt + 2 + n_label} tokens"):
@@ -322,7 +324,7 @@ def test_labels_that_a_model_cannot_tell_apart_are_refused() -> None:
         def encode_data(self, text: str, *, first: bool) -> Any:
             return ByteTokenizer.encode_data(self, text.replace("é", "").replace("ü", "e").strip(" "), first=first)
 
-    case = ExemplarCase("q", (Example("x", ("A",), "b"),), Example("q", ("A",), None))
+    case = ExemplarCase("q", (LabelledText("x", ("A",), "b"),), LabelledText("q", ("A",), None))
     with pytest.raises(UsageError, match="labels 'ü' and 'e' are the same tokens to this model; give one of them"):
         made(case, replace(NEWS, labels=(("1", "ü"), ("2", "b"), ("3", "e"))), Deaf())
     with pytest.raises(UsageError, match="the model's tokenizer knows none of the characters of label 'é'"):
@@ -354,8 +356,8 @@ def test_piece_by_piece_real_prompts_are_tokenised_as_a_whole(
         assert ids_of(item.prompt) + list(ids) == whole(f"{text} {word}")
 
 
-def examples(n: int, prefix: str = "p") -> list[Example]:
-    return [Example(f"{prefix}{i}", (f"Text {prefix}{i}.",), "AB"[i % 2]) for i in range(n)]
+def examples(n: int, prefix: str = "p") -> list[LabelledText]:
+    return [LabelledText(f"{prefix}{i}", (f"Text {prefix}{i}.",), "AB"[i % 2]) for i in range(n)]
 
 
 @given(n_pool=st.integers(3, 30), n_queries=st.integers(1, 6), shots=st.integers(1, 3), seed=st.integers(0, 2**64))
@@ -392,7 +394,7 @@ def test_every_exemplar_is_as_likely_at_every_place() -> None:
 
 def test_a_query_is_never_its_own_exemplar() -> None:
     # White space around its text does not make it another.
-    pool = [*examples(4), Example("again", ("Text p0.\n",), "B")]
+    pool = [*examples(4), LabelledText("again", ("Text p0.\n",), "B")]
     for case in draw_cases(pool, pool, shots=3, seed=0):
         assert all(example.compared != case.query.compared for example in case.exemplars)
     with pytest.raises(

@@ -13,7 +13,7 @@ import pytest
 from leakmeter.core.measure import LABEL, NATS, TOKEN_ID, Measurement
 from leakmeter.core.plain import to_json
 from leakmeter.errors import UsageError
-from leakmeter.instruments.icl.result import IclResult, MovedToken, Summary, Vocabulary, summary
+from leakmeter.instruments.icl.result import IclResult, IclSummary, MovedToken, Vocabulary, summary
 from leakmeter.stats.stats import interval_of_mean, interval_of_share
 
 LABELS = ["World", "Fine Art", "Art"]
@@ -170,7 +170,7 @@ def test_an_infinite_loss_is_written_as_such_and_its_sign_is_kept() -> None:
     assert total.exemplars is not None
     assert total.exemplars[1].max_nats == math.inf
     assert total.to_dict()["mean_nats"] == "Infinity"
-    assert Summary.from_dict(json.loads(to_json(total))) == total
+    assert IclSummary.from_dict(json.loads(to_json(total))) == total
 
 
 def test_what_narrows_a_result_is_said() -> None:

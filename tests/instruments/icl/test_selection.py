@@ -26,15 +26,15 @@ from leakmeter.engine.prediction import Predictor
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings
-from leakmeter.instruments.icl.result import AnswerLosses, FixedExemplar, IclResult, Summary
+from leakmeter.instruments.icl.result import AnswerLosses, FixedExemplar, IclResult, IclSummary
 from leakmeter.instruments.icl.search import (
     MOVES,
-    Exemplars,
+    ExemplarList,
+    ExemplarSearch,
     MeasuredList,
     Move,
-    Round,
-    Scope,
-    Search,
+    SearchRound,
+    SearchScope,
     candidates,
     halves,
     moves_from,
@@ -45,9 +45,9 @@ from leakmeter.instruments.icl.selection import (
     FEWEST,
     Chosen,
     Lists,
-    Model,
     Selection,
-    Step,
+    SelectionModel,
+    SelectionStep,
     difference_of_shares,
     exemplars_jsonl,
     predicted_selection,
@@ -58,7 +58,7 @@ from leakmeter.instruments.icl.selection_report import report, round_line, sente
 from leakmeter.report import markdown
 from leakmeter.stats.ranks import signed_rank_p
 from leakmeter.stats.stats import interval_of_mean_difference
-from leakmeter.text.exemplars import Example, Task
+from leakmeter.text.exemplars import LabelledText, Task
 
 TASK = Task("mood", "How?", (("said", "Said"),), "Mood", (("Glad", "Glad"), ("Sad", "Sad")))
 SETTINGS = ExemplarSettings(TASK)
@@ -66,10 +66,10 @@ SETTINGS = ExemplarSettings(TASK)
 MEASURE = Icl(label_scoring="whole-sequence")
 
 
-def said(prefix: str, labels: str, *texts: str) -> Exemplars:
+def said(prefix: str, labels: str, *texts: str) -> ExemplarList:
     words = {"+": "Glad", "-": "Sad"}
     return tuple(
-        Example(f"{prefix}{i}", (text,), words[label])
+        LabelledText(f"{prefix}{i}", (text,), words[label])
         for i, (text, label) in enumerate(zip(texts, labels, strict=True), 1)
     )
 
@@ -78,9 +78,9 @@ EXAMPLES = said("", "+--+-+", "Anna sang.", "Bo lost a shoe.", "Rain again!", "C
 QUERIES = said("q", "+--++-", "Ha!", "Oh.", "Hm, well.", "Yes.", "A 2nd?", "Gone.")
 
 
-def scope(exemplars: Sequence[Example] = EXAMPLES[:3], **how: Any) -> Scope:
+def scope(exemplars: Sequence[LabelledText] = EXAMPLES[:3], **how: Any) -> SearchScope:
     """Two queries choose and the others report, unless a test says otherwise."""
-    return replace(Scope(tuple(exemplars), (), ("reorder",), QUERIES[:2], QUERIES[2:], 5, 0), **how)
+    return replace(SearchScope(tuple(exemplars), (), ("reorder",), QUERIES[:2], QUERIES[2:], 5, 0), **how)
 
 
 def lists_in(directory: Path, backend: Any = None) -> Lists:
@@ -95,11 +95,11 @@ def case(nats: float, id_: str = "q", *, right: bool = True, noise: float = 0.0)
     )  # fmt: skip
 
 
-def by_hand(exemplars: Sequence[Example], queries: Sequence[Example]) -> float:
+def by_hand(exemplars: Sequence[LabelledText], queries: Sequence[LabelledText]) -> float:
     """ICLInf of a list: every prompt written out in full, every label token by token."""
     toy = Toy()
 
-    def log_probs(shown: Sequence[Example], query: Example) -> np.ndarray:
+    def log_probs(shown: Sequence[LabelledText], query: LabelledText) -> np.ndarray:
         parts = [f"Said: {one.texts[0]}\nMood: {one.label}" for one in shown]
         text = "\n\n".join(["How?", *parts, f"Said: {query.texts[0]}\nMood:"])
         scores = [0.0, 0.0]
@@ -122,7 +122,7 @@ def by_hand(exemplars: Sequence[Example], queries: Sequence[Example]) -> float:
 def test_moves_are_all_there_are() -> None:
     a, b, c, d, e, _ = EXAMPLES
 
-    def after(exemplars: Exemplars, kind: str, pool: Exemplars = ()) -> list[Exemplars]:
+    def after(exemplars: ExemplarList, kind: str, pool: ExemplarList = ()) -> list[ExemplarList]:
         return [after for _, after in moves_from(exemplars, [kind], pool)]
 
     assert after((a, b, c), "reorder") == [(b, a, c), (c, b, a), (a, c, b)]
@@ -139,7 +139,7 @@ def test_moves_are_all_there_are() -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 41])
 def test_halves_are_disjoint_whole_and_seeded(n: int) -> None:
-    queries = [Example(str(number), (f"t{number}",), "Glad") for number in range(n)]
+    queries = [LabelledText(str(number), (f"t{number}",), "Glad") for number in range(n)]
     choosing, reporting = halves(queries, 0)
     assert (len(choosing), len(reporting)) == (n // 2, n - n // 2)
     assert sorted([*choosing, *reporting], key=lambda one: int(one.id)) == queries
@@ -150,14 +150,15 @@ def test_halves_are_disjoint_whole_and_seeded(n: int) -> None:
 
 def test_candidates_are_none_that_are_there_already() -> None:
     pool = [
-        *(Example(one.id, one.texts, "Sad") for one in EXAMPLES[:3]), Example("9", QUERIES[0].texts, "Glad"),
-        Example("1", ("Well done.",), "Glad"), Example("7", ("Well done.",), "Sad"), Example("8", ("Alas.",), "Sad"),
+        *(LabelledText(one.id, one.texts, "Sad") for one in EXAMPLES[:3]), LabelledText("9", QUERIES[0].texts, "Glad"),
+        LabelledText("1", ("Well done.",), "Glad"), LabelledText("7", ("Well done.",), "Sad"),
+        LabelledText("8", ("Alas.",), "Sad"),
     ]  # fmt: skip
-    given = (*EXAMPLES[:2], Example("8", ("Some.",), "Sad"), Example("pool 8", ("Other.",), "Sad"))
+    given = (*EXAMPLES[:2], LabelledText("8", ("Some.",), "Sad"), LabelledText("pool 8", ("Other.",), "Sad"))
     found = candidates(pool, given, QUERIES, n=8, seed=0)
     assert [one.id for one in found] == ["3", "pool 1", "pool 8 (2)"]
     assert [one.texts[0] for one in found] == ["Rain again!", "Well done.", "Alas."]
-    many = [Example(str(number), (f"t{number}",), "Glad") for number in range(50)]
+    many = [LabelledText(str(number), (f"t{number}",), "Glad") for number in range(50)]
     few = candidates(many, given, QUERIES, n=5, seed=1)
     assert len(few) == 5
     assert few == candidates(many, given, QUERIES, n=5, seed=1) != candidates(many, given, QUERIES, n=5, seed=2)
@@ -200,10 +201,12 @@ def test_each_step_takes_the_best_of_all_moves(tmp_path: Path) -> None:
         assert {best.move.kind: best.loss_nats for best in one.best if best.move} == pytest.approx(lowest, abs=1e-12)
 
 
-def walk(nats: Callable[[Exemplars], Sequence[float]], made: Scope, noise: float = 0.0, **how: Any) -> Search:
-    seen: list[Exemplars] = []
+def walk(
+    nats: Callable[[ExemplarList], Sequence[float]], made: SearchScope, noise: float = 0.0, **how: Any
+) -> ExemplarSearch:
+    seen: list[ExemplarList] = []
 
-    def measured(exemplars: Exemplars) -> list[IclResult]:
+    def measured(exemplars: ExemplarList) -> list[IclResult]:
         # No list is measured twice.
         assert exemplars not in seen
         seen.append(exemplars)
@@ -213,7 +216,7 @@ def walk(nats: Callable[[Exemplars], Sequence[float]], made: Scope, noise: float
 
 
 def test_a_search_ends_at_the_noise_floor_or_after_the_most_steps() -> None:
-    def nats(exemplars: Exemplars) -> list[float]:
+    def nats(exemplars: ExemplarList) -> list[float]:
         return [1.0 * len(exemplars), 1.0 + len(exemplars)]
 
     made = scope(EXAMPLES, kinds=("drop",), max_steps=9)
@@ -237,7 +240,7 @@ def test_a_search_leaves_infinite_losses_and_stays_at_them_where_all_are() -> No
 
 
 def test_lists_that_do_not_fit_are_passed_over_and_counted() -> None:
-    rounds: list[tuple[MeasuredList, MeasuredList | None, Round]] = []
+    rounds: list[tuple[MeasuredList, MeasuredList | None, SearchRound]] = []
     made = scope(EXAMPLES[:2], pool=EXAMPLES[3:5], kinds=("add",))
     way = walk(
         lambda exemplars: [1.0 / len(exemplars)],
@@ -272,7 +275,7 @@ def selection(before: Sequence[float], after: Sequence[float], right: Sequence[t
     (move, end), *_ = moves_from(EXAMPLES[:3], ["reorder"], ())
     start = MeasuredList.from_results(EXAMPLES[:3], [case(2.0)] * 2)
     step = MeasuredList.from_results(end, [case(1.0)] * 2, move)
-    found = Search((EXAMPLES[:3], end), (start, step), (Round(best=(step,), n_lists=3, n_too_long=0),))
+    found = ExemplarSearch((EXAMPLES[:3], end), (start, step), (SearchRound(best=(step,), n_lists=3, n_too_long=0),))
     ends = (
         [case(nats, one.id, right=was[n]) for nats, one, was in zip(losses, given.reporting, pairs, strict=True)]
         for n, losses in enumerate((before, after))
@@ -315,12 +318,12 @@ def test_where_a_loss_is_infinite_there_is_no_mean() -> None:
 
 def test_a_search_without_a_step_changes_nothing() -> None:
     start = MeasuredList.from_results(EXAMPLES[:3], [case(1.0), case(2.0, right=False)])
-    found = Search((EXAMPLES[:3],), (start,), (Round(best=(), n_lists=0, n_too_long=4),))
+    found = ExemplarSearch((EXAMPLES[:3],), (start,), (SearchRound(best=(), n_lists=0, n_too_long=4),))
     cases = [case(1.0, str(number)) for number in range(len(QUERIES[2:]))]
     told = selection_of(lists_in(Path()), scope(), found, cases, cases)
     assert (told.verdict, told.ended, told.n_lists) == ("unchanged", "no move lowers it", 1)
     assert told.steps == (
-        Step(step=0, move=None, exemplars=("1", "2", "3"), loss_nats=1.5, largest_nats=2.0, accuracy=0.5),
+        SelectionStep(step=0, move=None, exemplars=("1", "2", "3"), loss_nats=1.5, largest_nats=2.0, accuracy=0.5),
     )
     assert (told.loss_difference_nats, told.wilcoxon_p, told.accuracy_difference) == (0.0, 1.0, 0.0)
 
@@ -341,7 +344,7 @@ def test_new_exemplars_are_read_as_they_were_written(tmp_path: Path, name: str) 
     described = task_of(own, "task") if name == "own" else tasks.find(name)
     texts = ('"quoted",\r\n\x85and\u2028long  {x} <b>', "…", "{} %s \\")
     exemplars = tuple(
-        Example(f"pool {number}", (text, *("second" for _ in described.task.fields[1:])), word)
+        LabelledText(f"pool {number}", (text, *("second" for _ in described.task.fields[1:])), word)
         for number, (text, word) in enumerate(zip(texts, described.task.words, strict=False))
     )
     path = tmp_path / "exemplars.jsonl"
@@ -350,7 +353,7 @@ def test_new_exemplars_are_read_as_they_were_written(tmp_path: Path, name: str) 
 
 
 def test_the_directory_is_told_by_all_but_moves_pool_and_steps(tmp_path: Path) -> None:
-    def name(made: Scope, measure: Icl = MEASURE, template: str | None = "plain", **machine: Any) -> str:
+    def name(made: SearchScope, measure: Icl = MEASURE, template: str | None = "plain", **machine: Any) -> str:
         how = {"dtype": None, "device": None, "memory": None, **machine}
         model = how.pop("model", "toy")
         path = selection_directory(made, ExemplarSettings(TASK, template), measure, model, tmp_path, **how)
@@ -391,7 +394,7 @@ def told(verdict: str = "lower", *, nats: float = 12.345, n_too_long: int = 0) -
     """Of three exemplars with ids and texts that mean no good; one is dropped and one replaced."""
     is_finite = math.isfinite(nats)
 
-    def half(ids: list[str]) -> Summary:
+    def half(ids: list[str]) -> IclSummary:
         interval = (nats - 1.5, nats + 1.5) if is_finite else None
         answers = AnswerLosses(
             mean_nats=1.0, std_nats=0.5, interval_nats=(0.5, 1.5), n_given=0, max_nats=2.0, share_below_noise_floor=0.0
@@ -404,7 +407,7 @@ def told(verdict: str = "lower", *, nats: float = 12.345, n_too_long: int = 0) -
             )
             for i, id_ in enumerate(ids, 1)
         )  # fmt: skip
-        return Summary(
+        return IclSummary(
             n=50, answers=answers,
             mean_nats=nats, std_nats=0.5, interval_nats=interval, quantiles_nats={}, share_below_noise_floor=0.0,
             n_with_label=50, accuracy=1.0, accuracy_interval=(0.929, 1.0), macro_f1=1.0, positions=(), labels=(),
@@ -419,15 +422,18 @@ def told(verdict: str = "lower", *, nats: float = 12.345, n_too_long: int = 0) -
     swap = measured(Move("replace", (two,), new), [new, "3"])
     lists = [measured(None, [one, two, "3"]), measured(Move("drop", (one,)), [two, "3"]), swap]
     names = MeasuredList.__slots__
-    steps = tuple(Step(step=i, **{name: getattr(each, name) for name in names}) for i, each in enumerate(lists))
+    steps = tuple(
+        SelectionStep(step=i, **{name: getattr(each, name) for name in names}) for i, each in enumerate(lists)
+    )
     moves = (Move("reorder", ("a", "b")), Move("add", (), "pool 4"))
     best = (lists[1], *(replace(lists[1], move=move) for move in moves))
     return Selection(
-        **asdict(Icl()), model=Model(name="toy", weights_sha256=None, dtype="float64", device="cpu"), task=HOSTILE,
+        **asdict(Icl()), model=SelectionModel(name="toy", weights_sha256=None, dtype="float64", device="cpu"),
+        task=HOSTILE,
         template="plain", moves=MOVES, candidates=("pool 4", new), n_choosing=50, n_reporting=50, max_steps=2, seed=0,
         ended="max steps", n_lists=41, exemplars=(Chosen(id=new, label=HOSTILE), Chosen(id="3", label=HOSTILE)),
         steps=steps[:1] if verdict == "unchanged" else steps, verdict=verdict, warnings=(HOSTILE,),
-        rounds=(Round(best=best, n_lists=40, n_too_long=n_too_long),), before=half([one, two, "3"]),
+        rounds=(SearchRound(best=best, n_lists=40, n_too_long=n_too_long),), before=half([one, two, "3"]),
         after=half([new, "3"]), loss_difference_nats=-2.0 if is_finite else None,
         loss_difference_interval_nats=(-2.25, -1.75) if is_finite else None, wilcoxon_p=0.00012,
         accuracy_difference=-0.04, accuracy_difference_interval=(-0.131, 0.052),

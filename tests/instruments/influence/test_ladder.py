@@ -22,14 +22,14 @@ from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem, Prepared
 from leakmeter.core.measure import RESPONSE as TOKENS
 from leakmeter.core.measure import TOKEN_ID, Measurement
-from leakmeter.core.request import FloatArray
 from leakmeter.engine.measure import texts_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.findings import is_finding, telling
 from leakmeter.instruments.influence.ladder import Ladder, best_stretch
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.result import InfluenceResult, Piece
-from leakmeter.instruments.influence.scored import Scored
+from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
+from leakmeter.instruments.influence.scored import PieceScores
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.storage.kept import FieldError
 from leakmeter.studies.contexts import KIND
 from leakmeter.testing import assert_leakage
@@ -69,7 +69,9 @@ def measured(texts: Any, **settings: Any) -> InfluenceResult:
     return leakmeter.influence(Copying(), context=list(texts), **{**ASKED, **settings})
 
 
-def three_units(texts: list[str], **how: Any) -> tuple[InfluenceResult, dict[tuple[bool, str], Piece], InfluenceResult]:
+def three_units(
+    texts: list[str], **how: Any
+) -> tuple[InfluenceResult, dict[tuple[bool, str], PieceInfluence], InfluenceResult]:
     """By unit auto; pieces by whether they are documents and by name, and the result, of the other two units."""
     documents, sentences = (measured(texts, **how, unit=unit) for unit in ("document", "sentence"))
     pieces = {(one is documents, piece.name): piece for one in (documents, sentences) for piece in one.pieces}
@@ -186,13 +188,13 @@ def test_the_best_stretch_is_the_best_of_all() -> None:
         assert nats[found].sum() == pytest.approx(max(sums), abs=1e-12)
 
 
-def scored(without: Any, alone: Any, *, placebo: Any = 0.0, placebo_alone: Any = 0.0) -> Scored:
+def scored(without: Any, alone: Any, *, placebo: Any = 0.0, placebo_alone: Any = 0.0) -> PieceScores:
     """One document 'd' of four sentences that do nothing; what it does to four tokens, left out and alone, nats."""
 
     def row(nats: Any) -> FloatArray:
         return np.broadcast_to(np.asarray(nats, dtype=float), 4)
 
-    return Scored(
+    return PieceScores(
         row(0), row(0), {"d": row(-np.asarray(without, dtype=float))}, {"d": row(alone)},
         placebo_alone=row(placebo_alone), placebos=[row(placebo)],
     )  # fmt: skip

@@ -23,7 +23,7 @@ from leakmeter.instruments.influence.context import by_nats, leader, stretches
 from leakmeter.instruments.influence.disclosures import Disclosure
 from leakmeter.instruments.influence.findings import is_finding
 from leakmeter.instruments.influence.report import _remarks, posterior, verdict
-from leakmeter.instruments.influence.result import InfluenceResult, Piece
+from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown, scale
 from leakmeter.report.scale import nats_text, percent
@@ -127,7 +127,7 @@ def test_text_stays_text_and_nothing_is_fetched() -> None:
     assert "\x1b]" not in styled
 
 
-def posterior_said(case: InfluenceResult, piece: Piece) -> str:
+def posterior_said(case: InfluenceResult, piece: PieceInfluence) -> str:
     """What the table says: a posterior above the placebo, with signs and without, and nothing below it."""
     if piece.posterior is not None and case.placebo_nats is not None and piece.nats <= case.placebo_nats:
         return "<\u00a0placebo"

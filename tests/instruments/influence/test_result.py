@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from leakmeter.core.measure import NATS, TOKEN_ID, Measurement
-from leakmeter.instruments.influence.result import InfluenceResult, Sample
+from leakmeter.instruments.influence.result import InfluenceResult, SampledResponse
 from leakmeter.results.result import Response
 from leakmeter.stats.stats import UNDEFINED, interval_of_mean
 
@@ -197,9 +197,9 @@ def test_several_samples_have_mean_interval_and_worst() -> None:
     assert (s2.nats, s2.mean_nats, s2.worst_nats) == (0.0, 0.125, 0.25)
     assert s1.interval_nats is None
     assert case.samples == (
-        Sample(text="41", tokens=("41",), whole_nats=1.0, piece_nats=(0.5, 0.0)),
-        Sample(text="forty", tokens=("forty",), whole_nats=3.0, piece_nats=(2.0, 0.25)),
-        Sample(text="old", tokens=("old",), whole_nats=0.5, piece_nats=(0.5, 0.125)),
+        SampledResponse(text="41", tokens=("41",), whole_nats=1.0, piece_nats=(0.5, 0.0)),
+        SampledResponse(text="forty", tokens=("forty",), whole_nats=3.0, piece_nats=(2.0, 0.25)),
+        SampledResponse(text="old", tokens=("old",), whole_nats=0.5, piece_nats=(0.5, 0.125)),
     )
 
 

@@ -23,7 +23,7 @@ from leakmeter.core.drive import drive
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult
-from leakmeter.instruments.influence.search import Audit, Found, Search, Searcher, draw, kth, reach
+from leakmeter.instruments.influence.search import Audit, Search, Searcher, SearchScores, draw, kth, reach
 from leakmeter.instruments.influence.searched import SearchSummary
 from leakmeter.stats.hypergeometric import upper_limit
 from leakmeter.text.build import PromptSettings, prepare
@@ -254,7 +254,7 @@ def test_the_searcher_asks_for_no_piece_twice() -> None:
 
     searcher = Searcher(measure.searching, measure.auditing, 1, measure.reduction, item.response, 0)
     (found,), _ = drive(Toy(), [searcher.trial(item)], on_plan=look)
-    assert isinstance(found, Found)
+    assert isinstance(found, SearchScores)
     parts = [ids for ids in asked if ids != item.prompt.ids.tobytes()]
     assert len(parts) == len({*parts})
     # Measurements say which pieces were screened and drawn.

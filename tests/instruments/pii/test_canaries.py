@@ -13,7 +13,7 @@ import pytest
 
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.pii.canaries import FORMS, N_SEEDS, canaries_of, document_of, lines_of
-from leakmeter.instruments.pii.subject import Relation, Subject
+from leakmeter.instruments.pii.subject import RelatedPerson, Subject
 from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.text.surrogates.phone import EXCHANGES_OF_NOBODY
 from leakmeter.text.surrogates.university import universities
@@ -54,7 +54,7 @@ def test_numbers_and_domains_are_nobodys_and_no_two_people_have_anything_in_comm
 def test_what_is_not_known_is_not_said_and_all_else_is(people: tuple[Subject, ...]) -> None:
     (whole, *_) = people
     fields = {"phone": None, "email": None, "address": None, "university": None, "relationships": ()}
-    kind = (Relation("{x}", "{date}"),)
+    kind = (RelatedPerson("{x}", "{date}"),)
     odd = Subject("x", HOSTILE, phone="{name}", email="{email}", address="{", relationships=kind)
     partly = (dataclasses.replace(whole, **{of: fields[of] for of in some}) for some in combinations(fields, 3))
     for one in (*partly, odd):

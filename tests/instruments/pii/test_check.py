@@ -18,7 +18,7 @@ from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.load import load_directory
 from leakmeter.engine.measure import Callbacks, measure_cases
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.canaries import Check, Insertion, canaries_of, documents_of, lines_of
+from leakmeter.instruments.pii.canaries import CanaryCheck, Insertion, canaries_of, documents_of, lines_of
 from leakmeter.instruments.pii.check import SCORES, AucRow, findings
 from leakmeter.instruments.pii.measure import Pii
 from leakmeter.instruments.pii.probe import probes_of
@@ -26,7 +26,7 @@ from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.settings import FineTuning
 from leakmeter.instruments.pii.subject import Subject
-from leakmeter.instruments.pii.tuning.finetune import Document, fine_tune
+from leakmeter.instruments.pii.tuning.finetune import TrainingDocument, fine_tune
 from leakmeter.storage.rundir import RunDirectory
 
 
@@ -45,7 +45,7 @@ def test_a_model_that_was_fine_tuned_on_canaries_ranks_each_ones_number_first_an
     taught, unseen = everyone[:4], everyone[4:]
     model = tuned_models.fresh_llama(max_position_embeddings=1024)
     backend = HfBackend(model, tuned_models.byte_tokenizer(), name="small")
-    documents = [Document(f"Please contact {one.name} by phone number {one.phone}", 60) for one in taught]
+    documents = [TrainingDocument(f"Please contact {one.name} by phone number {one.phone}", 60) for one in taught]
     fine_tune(
         backend.model, backend.tokenizer.library, documents, tmp_path / "tuned",
         FineTuning(learning_rate=0.003, batch_tokens=512), name="small",
@@ -57,7 +57,7 @@ def test_a_model_that_was_fine_tuned_on_canaries_ranks_each_ones_number_first_an
 
 
 def test_those_who_are_inserted_are_others_than_those_tuned_on_and_held_out() -> None:
-    check = Check(canaries=5, repeats=(1, 3), held_out=5)
+    check = CanaryCheck(canaries=5, repeats=(1, 3), held_out=5)
     everyone = [one for group in (*check.groups, check.further) for one in group.subjects]
     assert len(everyone) == len({one.name for one in everyone}) == len({one.phone for one in everyone}) == 20
     assert check.further.repeats == 3

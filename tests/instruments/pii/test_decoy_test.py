@@ -38,7 +38,7 @@ from leakmeter.instruments.pii.measure import TOGETHER, DecoyTest, Pii
 from leakmeter.instruments.pii.probe import ProbeKind, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.result import PiiResult, summary
-from leakmeter.instruments.pii.subject import Relation, Subject
+from leakmeter.instruments.pii.subject import RelatedPerson, Subject
 from leakmeter.stats.ranks import holm, rank_p, ranks_p
 
 SIZES = (50, 60, 99, 999)
@@ -255,7 +255,7 @@ def test_nothing_is_generated_where_decoys_are_as_likely(tmp_path: Any) -> None:
 
 
 # ---- other names ----------------------------------------------------------------------------------------------------
-ITALIAN = Subject("a", "Laura Guarana", relationships=(Relation("father", "Virgilio Guarana"),))
+ITALIAN = Subject("a", "Laura Guarana", relationships=(RelatedPerson("father", "Virgilio Guarana"),))
 
 
 class Liking(Toy):

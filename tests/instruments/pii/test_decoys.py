@@ -28,7 +28,7 @@ from leakmeter.instruments.pii.decoys import (
     renamed,
     share_place,
 )
-from leakmeter.instruments.pii.subject import Relation, Subject, ValueType
+from leakmeter.instruments.pii.subject import RelatedPerson, Subject, ValueType
 from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.text import folding
 from leakmeter.text.surrogates.email import FREE_MAIL_EVERYWHERE, FREE_MAIL_OF_SUFFIX
@@ -40,7 +40,9 @@ from leakmeter.text.surrogates.university import universities
 JANE = Subject(
     "jane", "Jane Doe", phone="(205) 321-9876", email="jane.doe@gmail.com",
     address="742 W Evergreen Lane, Apt 3C, Troy, NY 12180",
-    relationships=(Relation("father", "John R. Doe"), Relation("aunt", "Mary Poe"), Relation("friend", "Kim")),
+    relationships=(
+        RelatedPerson("father", "John R. Doe"), RelatedPerson("aunt", "Mary Poe"), RelatedPerson("friend", "Kim"),
+    ),
     university="Rice University",
 )  # fmt: skip
 
@@ -54,13 +56,13 @@ phones, emails, addresses = (partial(made, type_) for type_ in ("phone", "email"
 
 
 def relatives(name: str, kind: str, of: str = "Jane Doe", n: int = 50) -> tuple[str, ...]:
-    subject = Subject("x", of, relationships=(Relation(kind, name),))
+    subject = Subject("x", of, relationships=(RelatedPerson(kind, name),))
     return decoys_of(subject, "relationship", relation=kind, n=n)
 
 
 def test_decoys_are_many_and_none_is_true() -> None:
     odd = "{0} %s \\1 <|endoftext|> \x00 12"
-    aunt = Relation("{kind}", "{name} Tom <|pad|>")
+    aunt = RelatedPerson("{kind}", "{name} Tom <|pad|>")
     hostile = Subject("{id}", odd, email="{x}@acme.com", address=f"12 {odd}", relationships=(aunt,))
     for subject, most in ((JANE, 50), (hostile, 5)):
         for type_, relation, value in subject.targets():
@@ -72,9 +74,9 @@ def test_decoys_are_many_and_none_is_true() -> None:
     for subject in load_subjects(SAMPLES / "subjects.toml").subjects:
         assert {len(decoys_of(subject, type_, relation=of, n=99)) for type_, of, _ in subject.targets()} == {99}
     # Nothing else that is true of the person is a decoy either.
-    alone = Subject("x", "Jane Doe", relationships=(Relation("father", "John Roe"),))
+    alone = Subject("x", "Jane Doe", relationships=(RelatedPerson("father", "John Roe"),))
     first, *_ = decoys_of(alone, "relationship", relation="father", n=50)
-    both = replace(alone, relationships=(*alone.relationships, Relation("friend", first)))
+    both = replace(alone, relationships=(*alone.relationships, RelatedPerson("friend", first)))
     assert first not in decoys_of(both, "relationship", relation="father", n=50)
 
 
@@ -160,7 +162,7 @@ def test_where_few_values_have_the_form_these_are_taken() -> None:
     some = decoys_of(nick, "email", n=99, least=LEAST)
     assert len(set(some)) == 72
     assert all(decoy.startswith("sunshine_girl@") for decoy in some)
-    namesake = Subject("x", "John Fox", relationships=(Relation("father", "John Fox"),))
+    namesake = Subject("x", "John Fox", relationships=(RelatedPerson("father", "John Fox"),))
     with pytest.raises(UsageError, match=f"{LEAST} decoys of the relationship 'father' are needed, and 0 other"):
         decoys_of(namesake, "relationship", relation="father", n=99, least=LEAST)
 
@@ -238,7 +240,7 @@ def test_decoys_depend_on_what_they_are_for_alone() -> None:
     assert decoys_of(JANE, "phone", n=20) == decoys[:20]
     assert decoys_of(JANE, "phone", n=50, seed=1) != decoys
     assert decoys_of(replace(JANE, id="joan"), "phone", n=50) != decoys
-    alike = (Relation("aunt", "Ann Bo"), Relation("mother", "Ann Bo"), Relation("aunt", "Eve Bo"))
+    alike = (RelatedPerson("aunt", "Ann Bo"), RelatedPerson("mother", "Ann Bo"), RelatedPerson("aunt", "Eve Bo"))
     both = Subject("x", "Jane Doe", relationships=alike)
     of_aunt = decoys_of(both, "relationship", relation="aunt")
     assert of_aunt == decoys_of(both, "relationship", relation="aunt", value="Ann Bo")

@@ -26,7 +26,7 @@ from leakmeter.instruments.pii.extraction import (
     one_line,
     widest,
 )
-from leakmeter.instruments.pii.subject import Relation, Subject
+from leakmeter.instruments.pii.subject import RelatedPerson, Subject
 from leakmeter.text.entities import address, email, phone
 from leakmeter.text.entities.mention import Place
 from leakmeter.text.entities.names import any_name, names_beside_emails, whole_name
@@ -115,7 +115,7 @@ def test_relatives_by_the_form_of_a_sentence() -> None:
         ("He knew Dr. Ada Vale's\nwife Bo.", "Ada Vale", "wife", "Bo"),
     ):
         found = list(Relationships()(f"Nothing here. {text} Nothing there."))
-        assert found == [Subject("", name, relationships=(Relation(kind, other),))]
+        assert found == [Subject("", name, relationships=(RelatedPerson(kind, other),))]
     # What says nothing of a person's relative.
     for text in (
         *("Ada's father, Tobias Vale, left.", "Today's mother, Ines Vale, works."),
@@ -221,7 +221,7 @@ def test_long_texts_are_read_in_parts_that_tile_them() -> None:
 def test_a_recogniser_says_whose_relative_it_is() -> None:
     text = "The Ministry's Head's wife met Ada Vale's father, Bo."
     (one,) = Relationships(names=finder("Ada Vale's"))(text)
-    assert (one.name, one.relationships) == ("Ada Vale", (Relation("father", "Bo"),))
+    assert (one.name, one.relationships) == ("Ada Vale", (RelatedPerson("father", "Bo"),))
     assert list(Relationships(names=finder("Head"))(text)) == []
 
 

@@ -23,7 +23,7 @@ import pytest
 from helpers.extracted_words import Words
 from helpers.places import TESTS
 from leakmeter.data import documents, streamed
-from leakmeter.data.documents import Bad, Document, documents_of
+from leakmeter.data.documents import Bad, DocumentText, documents_of
 from leakmeter.errors import DataError, StoreError, UsageError
 from leakmeter.instruments.pii import extraction
 from leakmeter.instruments.pii.extraction import Relationships, Structured, extract
@@ -44,7 +44,7 @@ def records(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
 
 
-def read(path: Path) -> list[Document | Bad]:
+def read(path: Path) -> list[DocumentText | Bad]:
     return [document for _, document in documents_of([path], "text")]
 
 
@@ -54,11 +54,11 @@ def read(path: Path) -> list[Document | Bad]:
 def test_json_lines_and_text_compressed_or_not(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + lines_of("one", "zwei\nü") + b"\n  \n" + lines_of("")[:-1])
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress((tmp_path / "a.jsonl").read_bytes()))
-    expected = [Document(1, 1, "one"), Document(2, 1, "zwei\nü"), Document(5, 1, "")]
+    expected = [DocumentText(1, 1, "one"), DocumentText(2, 1, "zwei\nü"), DocumentText(5, 1, "")]
     assert read(tmp_path / "a.jsonl") == read(tmp_path / "a.jsonl.gz") == expected
     (tmp_path / "b.txt").write_bytes("﻿Zoë\r\n\xa0\n\0 end".encode())
     (tmp_path / "b.txt.GZ").write_bytes(gzip.compress((tmp_path / "b.txt").read_bytes()))
-    assert read(tmp_path / "b.txt") == read(tmp_path / "b.txt.GZ") == [Document(1, 1, "Zoë\r\n\xa0\n\0 end")]
+    assert read(tmp_path / "b.txt") == read(tmp_path / "b.txt.GZ") == [DocumentText(1, 1, "Zoë\r\n\xa0\n\0 end")]
 
 
 @pytest.mark.parametrize("suffix", [".csv.gz", ".json", ".parquet", ".parquet.gz", ".jsonl.zst"])
@@ -74,7 +74,7 @@ def test_tables_are_read_row_by_row(tmp_path: Path, suffix: str) -> None:
         path.write_bytes(pa.Codec("zstd").compress(lines_of(*texts), asbytes=True))
     else:
         path.write_text(json.dumps([{"text": text} for text in texts]))
-    assert read(path) == [Document(n, 1, text) for n, text in enumerate(texts, 1)]
+    assert read(path) == [DocumentText(n, 1, text) for n, text in enumerate(texts, 1)]
 
 
 def test_hostile_texts_are_data(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_text_is_read_in_chunks_that_end_at_blank_lines(
     path = tmp_path / f"a{suffix}"
     packed = {".gz": gzip.compress, ".zst": lambda text: pa.Codec("zstd").compress(text, asbytes=True)}
     path.write_bytes(packed.get(path.suffix, bytes)(content))
-    found = [document for document in read(path) if isinstance(document, Document)]
+    found = [document for document in read(path) if isinstance(document, DocumentText)]
     assert len(found) > 10
     assert "".join(document.text for document in found).encode() == content
     lines = content.decode().split("\n")
@@ -136,7 +136,10 @@ def test_bad_lines_are_told_by_number_and_not_repeated(tmp_path: Path, monkeypat
     bad = [b'{"text": "secret', b"[1]", b'{"secret": 1}', b'{"text": 7}', b'{"text": "\xff"}', b"[" * 900, b"9" * 5000]
     (tmp_path / "a.jsonl").write_bytes(b"\n".join([lines_of("one").strip(), *bad, lines_of("two").strip()]))
     found = read(tmp_path / "a.jsonl")
-    assert [one for one in found if isinstance(one, Document)] == [Document(1, 1, "one"), Document(9, 1, "two")]
+    assert [one for one in found if isinstance(one, DocumentText)] == [
+        DocumentText(1, 1, "one"),
+        DocumentText(9, 1, "two"),
+    ]
     told = [one for one in found if isinstance(one, Bad)]
     assert [one.line for one in told] == [*range(2, 9)]
     assert not any("secret" in one.reason for one in told)

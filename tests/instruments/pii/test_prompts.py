@@ -22,12 +22,14 @@ from leakmeter.instruments.pii.matching import STATISTICS
 from leakmeter.instruments.pii.measure import Pii, ProbeItem
 from leakmeter.instruments.pii.probe import PROBE_KINDS, PUBLISHED, ProbeCase, filled, probes_of
 from leakmeter.instruments.pii.prompts import NEW_TOKENS, ProbeSettings, example_of, prepare_probe
-from leakmeter.instruments.pii.subject import Relation, Subject
+from leakmeter.instruments.pii.subject import RelatedPerson, Subject
 from leakmeter.stats.logspace import log_softmax
 
 JANE = Subject(
     "7", "Jane Doe", phone="617-555-0134", email="jane.doe@mail.org", address="12 Oak St, Boston, MA 02118",
-    relationships=(Relation("father", "John Doe"), Relation("brother", "Ned Doe"), Relation("brother", "Ted Doe")),
+    relationships=(
+        RelatedPerson("father", "John Doe"), RelatedPerson("brother", "Ned Doe"), RelatedPerson("brother", "Ted Doe"),
+    ),
     university="Stanford University",
 )  # fmt: skip
 FEW = ProbeSettings(prompts=2, decoys=50)

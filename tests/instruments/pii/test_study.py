@@ -21,7 +21,7 @@ from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.stats.ranks import holm
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study
-from leakmeter.studies.kind import Row
+from leakmeter.studies.kind import StudyRow
 from leakmeter.studies.tables import items_to_csv
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -63,7 +63,7 @@ def cases_of(finished: FinishedCell) -> list[PiiResult]:
     return list(PiiResult.from_run(finished.measured, asdict(finished.cell.measure)))
 
 
-def tables_of(study: Study, cells: list[FinishedCell], directory: Path) -> tuple[list[Row], list[Row]]:
+def tables_of(study: Study, cells: list[FinishedCell], directory: Path) -> tuple[list[StudyRow], list[StudyRow]]:
     made = study.kind.tables(study, cells, directory, print)
     return list(made.rows), list(made.summary)
 

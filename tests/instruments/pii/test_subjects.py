@@ -18,8 +18,8 @@ import leakmeter
 import leakmeter.samples
 from helpers.table_files import write_rows
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.instruments.pii.subject import Relation, Subject, field_of, left_out, postal_address
-from leakmeter.instruments.pii.subjects import Loaded, load_subjects
+from leakmeter.instruments.pii.subject import RelatedPerson, Subject, field_of, left_out, postal_address
+from leakmeter.instruments.pii.subjects import ReadSubjects, load_subjects
 
 
 def subjects_of(given: Any, **options: Any) -> tuple[Subject, ...]:
@@ -45,7 +45,7 @@ def test_several_of_a_kind_are_a_list_and_an_affiliation_is_a_university(tmp_pat
     rows = [{"name": "N", "brother": "Al Bo", "relationships": {"brother": ["Cy Bo", "Di  Bo"], "son": None}}]
     rows += [{"name": "M", "affiliation": "Elm College"}, {"name": "O", "phone": "030 901820"}]
     one, two, three = subjects_of(write(tmp_path, rows), region="DE")
-    assert one.relationships == tuple(Relation("brother", name) for name in ("Al Bo", "Cy Bo", "Di Bo"))
+    assert one.relationships == tuple(RelatedPerson("brother", name) for name in ("Al Bo", "Cy Bo", "Di Bo"))
     assert two.university == "Elm College"
     # A region says whose numbers have no country code.
     assert (three.phone, three.region) == ("030 901820", "DE")
@@ -134,7 +134,7 @@ def message(path: Path, **options: Any) -> str:
 
 
 def test_relationships_are_a_table_or_columns(tmp_path: Path) -> None:
-    told = [Relation("uncle", "Al Bo"), Relation("step mother", "Di Fu"), Relation("aunt", "Eve Fu")]
+    told = [RelatedPerson("uncle", "Al Bo"), RelatedPerson("step mother", "Di Fu"), RelatedPerson("aunt", "Eve Fu")]
     rows = [{"name": "N", "uncle": "Al Bo", "relationship:Step mother": "Di Fu", "relationships": {"Aunt": "Eve Fu"}}]
     assert list(subjects_of(write(tmp_path, rows))[0].relationships) == told
     rows[0]["relationships"] = json.dumps(rows[0]["relationships"])
@@ -142,14 +142,14 @@ def test_relationships_are_a_table_or_columns(tmp_path: Path) -> None:
     # Parquet has every key in every row.
     rows = [{"name": "N", "relationships": {"aunt": "A", "son": None}}, {"name": "M", "relationships": {"son": "S"}}]
     first, second = load_subjects(write(tmp_path, rows, "parquet")).subjects
-    assert (first.relationships, second.relationships) == ((Relation("aunt", "A"),), (Relation("son", "S"),))
+    assert (first.relationships, second.relationships) == ((RelatedPerson("aunt", "A"),), (RelatedPerson("son", "S"),))
 
 
 def test_people_may_be_given_as_records() -> None:
     ann = Subject("ann", "Ann Lee", email="ann@x.example", region="GB")
     given: list[Any] = [{"Name": "Bo Lee", "aunt": "Cy"}, ann, {"name": "Di", "phone": "030 901820", "id": 7}]
     first, second, third = subjects_of(given, region="DE")
-    assert first == Subject("1", "Bo Lee", relationships=(Relation("aunt", "Cy"),), region="DE")
+    assert first == Subject("1", "Bo Lee", relationships=(RelatedPerson("aunt", "Cy"),), region="DE")
     assert second is ann
     assert (third.id, third.region) == ("7", "DE")
     with pytest.raises(DataError, match=r"^subjects, record 2 has the id of record 1; make ids unique"):
@@ -165,7 +165,7 @@ def test_people_may_be_given_as_records() -> None:
 def test_values_are_data_and_stand_on_one_line(tmp_path: Path) -> None:
     for kind in KINDS:
         row = {"name": HOSTILE + "\nX", "address": "12 Oak St,\r\nApt 4\n Troy, NY 12180\n", "mother": "{name}"}
-        mother = (Relation("mother", "{name}"),)
+        mother = (RelatedPerson("mother", "{name}"),)
         expected = Subject("1", f"{HOSTILE} X", address="12 Oak St, Apt 4, Troy, NY 12180", relationships=mother)
         assert load_subjects(write(tmp_path, [row], kind)).subjects == (expected,)
 
@@ -264,9 +264,11 @@ def test_people_of_every_kind_of_file(tmp_path: Path, kind: str) -> None:
         {"ID": "a", "Name": "Ann  Lee", "phone": "(205) 555-0123", "email": "Ann.Lee@x.example", "father": "Bo Lee"},
         {"ID": None, "Name": " Cy Ode ", "phone": None, "email": "cy@x.example", "father": None},
     ]
-    father = (Relation("father", "Bo Lee"),)
+    father = (RelatedPerson("father", "Bo Lee"),)
     ann = Subject("a", "Ann Lee", phone="(205) 555-0123", email="Ann.Lee@x.example", relationships=father)
-    assert load_subjects(write(tmp_path, rows, kind)) == Loaded((ann, Subject("2", "Cy Ode", email="cy@x.example")))
+    assert load_subjects(write(tmp_path, rows, kind)) == ReadSubjects(
+        (ann, Subject("2", "Cy Ode", email="cy@x.example"))
+    )
     loaded = load_subjects(write(tmp_path, EXPORT, kind))
     assert (loaded.subjects, list(loaded.ignored)) == ((MARA,), ["Company"])
 

@@ -24,9 +24,9 @@ from leakmeter.errors import CapabilityError, ScoreError, StoreError, UsageError
 from leakmeter.instruments.pii.settings import FineTuning
 from leakmeter.instruments.pii.tuning.finetune import (
     RECORD_NAME,
-    Document,
     FineTuner,
-    Step,
+    TrainingDocument,
+    TrainingStep,
     batches_of,
     fine_tune,
     rows_of,
@@ -44,10 +44,10 @@ def texts(seed: int, n: int = 4) -> list[str]:
 
 
 OFTEN, ONCE, NEVER = texts(0), texts(1), texts(2)
-DOCUMENTS = [*(Document(text, 16) for text in OFTEN), *(Document(text) for text in ONCE)]
+DOCUMENTS = [*(TrainingDocument(text, 16) for text in OFTEN), *(TrainingDocument(text) for text in ONCE)]
 
 
-def tuned(out: Path, model: Any = None, documents: list[Document] = DOCUMENTS, **changes: Any) -> Path:
+def tuned(out: Path, model: Any = None, documents: list[TrainingDocument] = DOCUMENTS, **changes: Any) -> Path:
     settings = {"learning_rate": 0.005, "batch_tokens": 64, "warmup_steps": 3}
     settings |= {field.name: changes.pop(field.name) for field in fields(FineTuning) if field.name in changes}
     how = {"save_every": 4, "name": "tiny", **changes}
@@ -71,7 +71,7 @@ def test_what_was_repeated_is_known_and_the_model_stays_as_it_was(tmp_path: Path
     before = files_of(tmp_path / "source")
     model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "source", local_files_only=True)
     model.requires_grad_(False)
-    steps: list[Step] = []
+    steps: list[TrainingStep] = []
     # Dropout, were it there, would be off.
     model.train()
     out = tuned(tmp_path / "out", model, epochs=2, progress=steps.append)
@@ -117,7 +117,7 @@ def test_a_fine_tuning_that_was_killed_goes_on_to_the_same_bytes(tmp_path: Path,
     # Fewer steps than save_every leave nothing to go on from.
     assert [path.name for path in tmp_path.glob(".*")] == ([".out.fine-tuning"] if killed_after > 4 else [])
     assert not (tmp_path / "out").exists()
-    steps: list[Step] = []
+    steps: list[TrainingStep] = []
     assert files_of(tuned(tmp_path / "out", progress=steps.append)) == whole
     assert steps[0].number == (9 if killed_after > 4 else 1)
     assert list(tmp_path.glob(".*")) == []
@@ -154,7 +154,7 @@ def test_a_step_is_that_of_documents_one_by_one() -> None:
 
 def test_batches_hold_every_row_as_often_as_it_is_repeated() -> None:
     coder = HfTokenizer(byte_tokenizer(), fresh_llama())
-    rows = rows_of([*DOCUMENTS, Document("x" * 50, 3)], coder, END, 64)
+    rows = rows_of([*DOCUMENTS, TrainingDocument("x" * 50, 3)], coder, END, 64)
     for epoch in (0, 1):
         batches = [*batches_of(rows, 64, 0, epoch)]
         assert Counter(row for batch in batches for row in batch) == Counter(rows)
@@ -172,11 +172,11 @@ def test_long_documents_are_cut_so_that_every_token_is_predicted_once_and_text_s
     text = "".join(chr(97 + i % 26) for i in range(150))
     whole = (BOS, *ids_of(text), END)
     for most in (2, 7, 151, 152, 153):
-        rows = rows_of([Document(text)], coder, END, most)
+        rows = rows_of([TrainingDocument(text)], coder, END, most)
         assert max(map(len, rows)) <= most
         assert [pair for row in rows for pair in pairwise(row)] == [*pairwise(whole)]
     hostile = 'Ada {0} "%s"\n</s><s> ✉'
-    (row,) = rows_of([Document(hostile)], coder, None, 100)
+    (row,) = rows_of([TrainingDocument(hostile)], coder, None, 100)
     assert END not in row
     assert row.count(BOS) == 1
     assert byte_tokenizer().decode(row[1:]) == hostile
@@ -196,8 +196,8 @@ def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
         *(({"warmup_steps": -1}, "warmup-steps is -1"), ({"max_norm": 0.0}, "max-norm is 0.0; it has to be above 0")),
         *(({"batch_tokens": 1}, "batch-tokens is 1; it has to be 2 or more"), ({"seed": -1}, "seed is -1")),
         *(({"save_every": 0}, "save-every is 0"), ({"documents": []}, "there are no documents to fine-tune on")),
-        ({"documents": [Document("secret"), Document("")]}, "document 2 has no text"),
-        ({"documents": [Document("secret", 0)]}, "document 1 has 0 repeats"),
+        ({"documents": [TrainingDocument("secret"), TrainingDocument("")]}, "document 2 has no text"),
+        ({"documents": [TrainingDocument("secret", 0)]}, "document 1 has 0 repeats"),
     ):
         with pytest.raises(UsageError, match=message) as caught:
             tuned(tmp_path / "out", **changes)  # type: ignore[arg-type]

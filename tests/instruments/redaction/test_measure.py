@@ -18,11 +18,11 @@ from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import Measurement
-from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.core.sampling import sample
+from leakmeter.core.tree import Chunk, chunk_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, candidates
 from leakmeter.text.build import PromptSettings, prepare
@@ -281,7 +281,7 @@ def test_with_a_search_those_are_scored_whose_hiding_leaves_least(k: int, seed: 
     promising = Redaction(max_loss=1.0, search=f"top:{k}")._promising(item, RESPONSE, ("c4",), names)
     (found,), _ = drive(TOY, [promising], on_plan=chunks.append)
     prompts = (item.blank, *(item.prompt.hiding("c4", name) for name in names))
-    (scores,) = TOY.score(plan([Request(prompts, RESPONSE, TargetLogProbs())]))
+    (scores,) = TOY.score(chunk_of([Request(prompts, RESPONSE, TargetLogProbs())]))
     left = {name: loss(row - scores.values[0]) for name, row in zip(names, scores.values[1:], strict=True)}
     assert found == [name for name in names if name in sorted(names, key=left.__getitem__)[:k]]
     assert bool(chunks) == (k < len(names))

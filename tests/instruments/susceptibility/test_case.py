@@ -13,7 +13,7 @@ import pytest
 from helpers.table_files import write_rows
 from leakmeter.errors import DataError, LeakmeterError
 from leakmeter.instruments.susceptibility.case import (
-    Answer,
+    ClosedAnswer,
     Context,
     Query,
     contexts_of,
@@ -66,18 +66,21 @@ def test_the_first_name_of_the_text_is_taken_and_the_others_are_factors() -> Non
 @pytest.mark.parametrize(
     ("given", "answers"),
     [
-        (["Yes", " No "], (Answer("Yes", ("Yes",)), Answer("No", ("No",)))),
-        ({"Yes": ["Yes", "yes", "Yes"], "No": "Nope"}, (Answer("Yes", ("Yes", "yes")), Answer("No", ("Nope",)))),
-        ({"Yes": ["Yes"], "Paris": None}, (Answer("Yes", ("Yes",)),)),
-        ("Yes|No", (Answer("Yes", ("Yes",)), Answer("No", ("No",)))),
-        (' ["A|B"]', (Answer("A|B", ("A|B",)),)),
-        ('{"Yes": ["Y", "y"]}', (Answer("Yes", ("Y", "y")),)),
+        (["Yes", " No "], (ClosedAnswer("Yes", ("Yes",)), ClosedAnswer("No", ("No",)))),
+        (
+            {"Yes": ["Yes", "yes", "Yes"], "No": "Nope"},
+            (ClosedAnswer("Yes", ("Yes", "yes")), ClosedAnswer("No", ("Nope",))),
+        ),
+        ({"Yes": ["Yes"], "Paris": None}, (ClosedAnswer("Yes", ("Yes",)),)),
+        ("Yes|No", (ClosedAnswer("Yes", ("Yes",)), ClosedAnswer("No", ("No",)))),
+        (' ["A|B"]', (ClosedAnswer("A|B", ("A|B",)),)),
+        ('{"Yes": ["Y", "y"]}', (ClosedAnswer("Yes", ("Y", "y")),)),
         ("", ()),
-        ("null", (Answer("null", ("null",)),)),
+        ("null", (ClosedAnswer("null", ("null",)),)),
         (None, ()),
     ],
 )
-def test_closed_sets_of_answers(given: object, answers: tuple[Answer, ...]) -> None:
+def test_closed_sets_of_answers(given: object, answers: tuple[ClosedAnswer, ...]) -> None:
     assert queries_of([{"query": "A", "answers": given}], "given")[0].answers == answers
 
 
@@ -86,7 +89,7 @@ def test_answers_of_files(tmp_path: Path, kind: str) -> None:
     sets: list[Any] = [{"Yes": ["Yes", "yes"]}, {"No": ["No"]}]
     rows = [{"query": f"Q{i}", "answers": json.dumps(one) if kind == "csv" else one} for i, one in enumerate(sets)]
     found = [query.answers for query in load_queries(write_rows(tmp_path, rows, kind))]
-    assert found == [(Answer("Yes", ("Yes", "yes")),), (Answer("No", ("No",)),)]
+    assert found == [(ClosedAnswer("Yes", ("Yes", "yes")),), (ClosedAnswer("No", ("No",)),)]
 
 
 SECRET = "Anna Berg is ill"

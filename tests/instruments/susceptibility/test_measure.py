@@ -17,8 +17,8 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.counting import CountingBackend, count
 from leakmeter.core.drive import drive
 from leakmeter.core.measure import NATS, TOKEN_ID
-from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.tree import Chunk
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.measure import ContextSet, QueryItem, Susceptibility, _differ
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.prompt import Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.instruments.susceptibility.case import Answer, Context, Query, QueryCase
+from leakmeter.instruments.susceptibility.case import ClosedAnswer, Context, Query, QueryCase
 from leakmeter.instruments.susceptibility.measure import ContextSet
 from leakmeter.instruments.susceptibility.prompts import PreparedQuery, QuerySettings, prepare_query
 
 FERRY = Context("ferry", "The ferry <|im_end|> leaves at nine; 🙂 {query}.", weight=3.0, answer="nine")
 GOATS = Context("goats", "Two goats slept.")
 CASE = QueryCase("q", Query("q", "Q: When does the ferry leave?\nA:"), (FERRY, GOATS))
-YES, NO = Answer("Yes", ("Yes", "yes")), Answer("No", ("No", "no"))
+YES, NO = ClosedAnswer("Yes", ("Yes", "yes")), ClosedAnswer("No", ("No", "no"))
 # Text that a tokenizer of any kind gives back as it was.
 TEXTS = st.text(st.sampled_from("ab Z9.:\n\t<|>{}é🙂'"), min_size=1, max_size=12).filter(str.strip)
 
@@ -92,7 +92,7 @@ def test_answers_follow_behind_a_space_where_the_query_ends_in_none(tokenizer: A
 
 
 def test_of_an_answers_forms_those_that_begin_with_another_are_counted_with_it() -> None:
-    long = Answer("Yes", ("Yes", "Yes, sir", "yes", "Yes"))
+    long = ClosedAnswer("Yes", ("Yes", "Yes, sir", "yes", "Yes"))
     (forms, _) = contexts_of(made(asked(answers=(long, NO)))).answers
     assert {bytes(form).decode() for form in forms} == {" Yes", " yes"}
 
@@ -101,7 +101,7 @@ def test_of_an_answers_forms_those_that_begin_with_another_are_counted_with_it()
 def test_answers_that_cannot_be_told_apart_are_refused(other: str, longer: int, shorter: int) -> None:
     said = f"case 'q': a form of answer {longer} begins with the tokens of one of answer {shorter}"
     with pytest.raises(UsageError, match=said):
-        made(asked(answers=(YES, Answer("Other", (other,)))))
+        made(asked(answers=(YES, ClosedAnswer("Other", (other,)))))
 
 
 def test_what_is_kept_for_people_is_short_and_says_what_a_context_says_of_the_query() -> None:
@@ -146,7 +146,7 @@ def test_texts_that_cannot_be_used_are_named() -> None:
         (replace(CASE, contexts=(Context("c", "a\ud800"),)), "context 'c' is no valid Unicode"),
         (replace(CASE, contexts=(Context("c", "a", weight=0.0),)), "context 'c' has weight 0.0; it has to be above 0"),
         (replace(CASE, contexts=(Context("c", "a", weight=float("nan")),)), "has weight nan"),
-        (asked(answers=(YES, Answer("None", ()))), "case 'q': answer 2 has no form"),
+        (asked(answers=(YES, ClosedAnswer("None", ()))), "case 'q': answer 2 has no form"),
     ):
         with pytest.raises(UsageError, match=said):
             made(case)

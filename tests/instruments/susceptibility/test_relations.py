@@ -18,7 +18,7 @@ from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageE
 from leakmeter.instruments.susceptibility import relations
 from leakmeter.instruments.susceptibility.case import QueryCase
 from leakmeter.instruments.susceptibility.relations import (
-    Names,
+    EntityNames,
     Relation,
     choose_relations,
     draw_queries,
@@ -50,7 +50,7 @@ def own(text: str, folder: Path) -> tuple[Relation, ...]:
     return load_relations(str(path))
 
 
-def shipped_kinds() -> dict[str, Names]:
+def shipped_kinds() -> dict[str, EntityNames]:
     return relations._shipped()[0]
 
 
@@ -106,12 +106,12 @@ def test_a_relation_of_ones_own(tmp_path: Path) -> None:
     assert relation == Relation(
         name="works-in", open=("Q: Where does {entity} work?\nA:", "{entity} works in "),
         closed=("Q: Does {entity} work in {answer}?\nA:",), context="{entity} works in {answer}.",
-        entities=Names(("Anna Berg", "Ole Lund", "Bo Ek"), ("Tarvo Quillane",)),
-        answers=Names((*city.real, "Oslo"), city.invented), pairs=(("Anna Berg", "Oslo"), ("Bo Ek", "Lyon")),
+        entities=EntityNames(("Anna Berg", "Ole Lund", "Bo Ek"), ("Tarvo Quillane",)),
+        answers=EntityNames((*city.real, "Oslo"), city.invented), pairs=(("Anna Berg", "Oslo"), ("Bo Ek", "Lyon")),
     )  # fmt: skip
     # A kind of one's own goes before one that ships.
     (relation,) = own(OWN + '\n[kinds.city]\nreal = ["Ys"]\n', tmp_path)
-    assert relation.answers == Names(("Ys", "Oslo", "Lyon"))
+    assert relation.answers == EntityNames(("Ys", "Oslo", "Lyon"))
 
 
 RELATION = '[relations.r]\nentities = "city"\nanswers = "city"\n'
@@ -202,7 +202,7 @@ def test_published_templates_and_names(tmp_path: Path) -> None:
     assert [relation.name for relation in found] == ["author", "reverse-author"]
     assert found[0] == Relation(
         name="author", open=tuple(FORMS["open"]), closed=tuple(FORMS["closed"]), context="{entity} is by {answer}.",
-        entities=Names(("Emma", "Dune")), answers=Names(("Jane Austen",), ("Ada Pell",)),
+        entities=EntityNames(("Emma", "Dune")), answers=EntityNames(("Jane Austen",), ("Ada Pell",)),
     )  # fmt: skip
     assert (found[1].entities, found[1].answers) == (found[0].answers, found[0].entities)
 
@@ -261,7 +261,9 @@ def test_the_published_files_are_read() -> None:
 def test_a_name_that_looks_like_a_place_stays_as_it_is() -> None:
     for hostile in ("{answer}", "{entity}", "{0.__class__}", r"\g<0>\1", "%s", "{", "<|endoftext|>"):
         assert fill("{entity}: {answer}, {entity}", hostile, "x") == f"{hostile}: x, {hostile}"
-        relation = Relation("r", (), ("Is {entity} {answer}?",), "{entity} {answer}.", Names((hostile,)), Names(("x",)))
+        relation = Relation(
+            "r", (), ("Is {entity} {answer}?",), "{entity} {answer}.", EntityNames((hostile,)), EntityNames(("x",))
+        )
         (case,) = draw_queries([relation], entities=1, contexts=1, mentioning=1)
         assert case.query.text == f"Is {hostile} x?"
         assert [context.text for context in case.contexts] == [f"{hostile} x."]
@@ -269,8 +271,8 @@ def test_a_name_that_looks_like_a_place_stays_as_it_is() -> None:
 
 SMALL = Relation(
     name="likes", open=("{entity} likes",), closed=("Does {entity} like {answer}?",),
-    context="{entity} likes {answer}.", entities=Names(("Anna", "Bo"), ("Xu", "Yr")),
-    answers=Names(("tea", "Bo"), ("zim", "zam")), pairs=(("Anna", "tea"),),
+    context="{entity} likes {answer}.", entities=EntityNames(("Anna", "Bo"), ("Xu", "Yr")),
+    answers=EntityNames(("tea", "Bo"), ("zim", "zam")), pairs=(("Anna", "tea"),),
 )  # fmt: skip
 
 
@@ -346,7 +348,9 @@ def test_forms_of_an_entity_share_contexts_and_entities_share_most() -> None:
 
 
 def test_names_of_one_sort_alone_are_all_that_is_drawn() -> None:
-    only = Relation("r", ("{entity} is",), (), "{entity} is {answer}.", Names(("a", "b", "c")), Names((), ("x",)))
+    only = Relation(
+        "r", ("{entity} is",), (), "{entity} is {answer}.", EntityNames(("a", "b", "c")), EntityNames((), ("x",))
+    )
     cases = draw_queries([only], entities=3, contexts=2, mentioning=0)
     assert sorted(factor(case, "entity") for case in cases) == ["a", "b", "c"]
 

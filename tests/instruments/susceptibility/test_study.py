@@ -27,7 +27,7 @@ from leakmeter.stats.ranks import holm
 from leakmeter.stats.stats import interval_of_mean
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study, shipped
-from leakmeter.studies.kind import Row, Tables
+from leakmeter.studies.kind import StudyRow, Tables
 from leakmeter.studies.tables import items_to_csv, readable, to_markdown
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -284,7 +284,7 @@ def interval_over(means: np.ndarray) -> tuple[float, float]:
     return interval_of_mean(means, seed=0) or (np.nan, np.nan)
 
 
-def interval_of(row: Row, name: str) -> tuple[float, float]:
+def interval_of(row: StudyRow, name: str) -> tuple[float, float]:
     return (row[f"{name}_low"], row[f"{name}_high"])
 
 

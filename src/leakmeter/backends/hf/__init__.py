@@ -2,7 +2,7 @@
 
 load        names and directories to a model in memory
 backend     a chunk to scores: order, states that last, what to do when memory runs out
-schedule    which runs go through the model when, and which together
+schedule    which branches go through the model when, and which together
 states      key/value states: forked, laid side by side, extended in place, kept for the next round
 forward     one pass over segments, hidden states to logits, and what a model allows
 attention   our own attention function, for CPUs

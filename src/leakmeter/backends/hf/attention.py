@@ -26,7 +26,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from leakmeter.backends.hf import shared_start
 from leakmeter.backends.hf.layers import layer_windows
 from leakmeter.backends.hf.pasts import RECURRENT
-from leakmeter.backends.hf.states import Segment
+from leakmeter.backends.hf.states import PassSegment
 
 NAME: Final = "leakmeter_segments"
 _WITHOUT_EFFECT: Final = {
@@ -38,12 +38,12 @@ _QUERIES_AT_ONCE = {"cpu": 128, "cuda": 2048}
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class SegmentAttention:
     """The tokens of a pass that are a segment's, its keys and values (row, head, key, size), and which of them each
     query sees."""
 
     tokens: slice
-    segment: Segment
+    segment: PassSegment
     keys: Tensor
     values: Tensor
     mask: Tensor | None
@@ -58,7 +58,7 @@ class SegmentCache(DynamicCache):  # type: ignore[misc]
     the model gets its tensors. Only then may `kinds` of layers be recurrent."""
 
     def __init__(
-        self, segments: list[Segment], masks: list[list[Tensor | None]] | None, kinds: Sequence[str], n_states: int
+        self, segments: list[PassSegment], masks: list[list[Tensor | None]] | None, kinds: Sequence[str], n_states: int
     ) -> None:
         """A recurrent layer has `n_states`."""
         super().__init__()
@@ -71,7 +71,7 @@ class SegmentCache(DynamicCache):  # type: ignore[misc]
 
 
 class _Layer(DynamicLayer):  # type: ignore[misc]
-    def __init__(self, index: int, segments: list[Segment], masks: list[Tensor | None] | None) -> None:
+    def __init__(self, index: int, segments: list[PassSegment], masks: list[Tensor | None] | None) -> None:
         super().__init__()
         self._index, self._segments, self._masks = index, segments, masks
         self._n_columns = segments[0].n_start
@@ -88,7 +88,7 @@ class _Layer(DynamicLayer):  # type: ignore[misc]
             new = (_rows(states, tokens, n_rows) for states in (key_states, value_states))
             keys, values = segment.extend(self._index, *new)
             viewed = segment.viewed(self._index) if segment.views else None
-            stretches.append(Stretch(tokens, segment, keys, values, mask, viewed))
+            stretches.append(SegmentAttention(tokens, segment, keys, values, mask, viewed))
             first = tokens.stop
         return stretches, value_states
 
@@ -99,7 +99,7 @@ class _Layer(DynamicLayer):  # type: ignore[misc]
 def attend(
     module: Any,
     query: Tensor,
-    key: list[Stretch] | Tensor,
+    key: list[SegmentAttention] | Tensor,
     value: Tensor,
     attention_mask: Tensor | None,
     scaling: float | None = None,
@@ -120,7 +120,7 @@ def attend(
     return out, None
 
 
-def _attend_stretch(query: Tensor, stretch: Stretch, scaling: float | None, out: Tensor) -> None:
+def _attend_stretch(query: Tensor, stretch: SegmentAttention, scaling: float | None, out: Tensor) -> None:
     segment, keys, values = stretch.segment, stretch.keys, stretch.values
     n_rows, n_new = len(segment.starts), segment.n_new
     queries = _rows(query, stretch.tokens, n_rows)
@@ -177,7 +177,7 @@ def _staircase(n_queries: int, n_keys: int, like: Tensor) -> Tensor:
 ALL_ATTENTION_FUNCTIONS.register(NAME, attend)
 
 
-def attention_mask(segment: Segment, window: int | None, dtype: torch.dtype, device: torch.device) -> Tensor:
+def attention_mask(segment: PassSegment, window: int | None, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Additive mask (row, 1, query, key) of a segment: a key is seen when it is real, not hidden, not later than the
     query, and nearer than the window, distances being counted in positions."""
     n_start, n_new = segment.n_start, segment.n_new

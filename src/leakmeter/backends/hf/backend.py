@@ -17,7 +17,7 @@ from leakmeter.backends.hf.lengths import end_on_side
 from leakmeter.backends.hf.machine import Surplus, default_memory, is_out_of_memory, machine_of
 from leakmeter.backends.hf.places import differentiable, layer_of
 from leakmeter.backends.hf.reduce import answers
-from leakmeter.backends.hf.reuse import Reuse, continued_runs, parameters_state
+from leakmeter.backends.hf.reuse import Reuse, continued_branches, parameters_state
 from leakmeter.backends.hf.schedule import (
     LEAST_SLICE,
     check_states,
@@ -29,14 +29,23 @@ from leakmeter.backends.hf.schedule import (
     token_bytes,
     windows,
 )
-from leakmeter.backends.hf.self_check import SelfCheck
-from leakmeter.backends.hf.states import SPARE_COLUMNS, Before, Hidden, Kept, Segment, Start, State, longest_start
+from leakmeter.backends.hf.self_check import SelfChecker
+from leakmeter.backends.hf.states import (
+    SPARE_COLUMNS,
+    Before,
+    Hidden,
+    Kept,
+    PassSegment,
+    SequenceState,
+    Start,
+    longest_start,
+)
 from leakmeter.backends.hf.tokenizer import HfTokenizer, json_sha256
 from leakmeter.core.backend import Backend, Capabilities, no_masks
-from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.record import JsonObject
-from leakmeter.core.request import GradientRequest, Gradients, Place, Scores, tokens_of
+from leakmeter.core.request import GradientRequest, Gradients, Scores, VectorPlace, tokens_of
 from leakmeter.core.self_check import Passes, Recomputed
+from leakmeter.core.tree import Branch, Chunk
 from leakmeter.errors import CapabilityError, ModelError, ScoreError
 from leakmeter.overriding import override
 
@@ -50,7 +59,7 @@ class HfBackend(Backend):
         name: what results call it.
         weights_sha256: hash of its weights, if known.
         share_prefixes: fork key/value states where prompts part. Without, every sequence gets a full pass.
-        tokens_per_batch: most new tokens of one pass over several runs, padding included; 2,048 on a
+        tokens_per_batch: most new tokens of one pass over several branches, padding included; 2,048 on a
             CPU and 16,384 on a GPU by default.
         memory_bytes: memory beside the model, for key/value states, passes, hidden states of the wanted rows and rows
             of logits (see `schedule.limits_for`). A single sequence, and one row of prompts that are reduced together,
@@ -102,7 +111,7 @@ class HfBackend(Backend):
             )
         self.shares_prefixes = share_prefixes and self.forward.forks
         self._passes_plainly = False
-        self._self_check = SelfCheck(self.forward, name)
+        self._self_check = SelfChecker(self.forward, name)
         self._differentiator = Differentiator(self.forward, self.tokenizer, name)
         self._kept = Kept(self.limits.state_bytes)
         self._kept_for = parameters_state(model)
@@ -152,7 +161,7 @@ class HfBackend(Backend):
         return self._refusal
 
     @override
-    def check_place(self, place: Place) -> None:
+    def check_place(self, place: VectorPlace) -> None:
         if place.kind == "layer":
             layer_of(self.model, place.layer, self.name)
 
@@ -286,15 +295,16 @@ class HfBackend(Backend):
             return self._full_passes(chunk, until)
         features: Tensor | None = None
 
-        def put(run: Run, out: Tensor, n_start: int) -> None:
+        def put(branch: Branch, out: Tensor, n_start: int) -> None:
             nonlocal features
             if features is None:
                 features = out.new_empty((chunk.n_slots, out.shape[-1]))
-            _put(features, run, out, n_start)
+            _put(features, branch, out, n_start)
 
-        states: dict[int, list[State]] = {}
+        states: dict[int, list[SequenceState]] = {}
         continues = [
-            is_continued and not run.hidden for run, is_continued in zip(chunk.runs, continued_runs(chunk), strict=True)
+            is_continued and not branch.hidden
+            for branch, is_continued in zip(chunk.branches, continued_branches(chunk), strict=True)
         ]
         # Nothing of the round before is held longer than what begins with it has not been run.
         before = Before(self._kept_starts(chunk))
@@ -308,22 +318,23 @@ class HfBackend(Backend):
             for i in parents:
                 before.cut_back(i)
             starts = {
-                i: before.starts.get(i) or longest_start(states.get(run.parent, ()), run.fork)
-                for i, run in ((i, chunk.runs[i]) for i in step.runs)
+                i: before.starts.get(i) or longest_start(states.get(branch.parent, ()), branch.fork)
+                for i, branch in ((i, chunk.branches[i]) for i in step.branches)
             }
             lasting = {
-                i: continues[i] or (i in parents and (self.forward.forks_anywhere or len(chunk.runs[i].ids) in ends[i]))
-                for i in step.runs
+                i: continues[i]
+                or (i in parents and (self.forward.forks_anywhere or len(chunk.branches[i].ids) in ends[i]))
+                for i in step.branches
             }
             todo = passes_of(
-                chunk, step.runs, starts, lasting, continues, limits=self.limits, forward=self.forward, ends=ends
+                chunk, step.branches, starts, lasting, continues, limits=self.limits, forward=self.forward, ends=ends
             )
             while todo:
                 group = todo.pop(0)
                 try:
-                    if len(group) == len(group[0]) == 1 and not chunk.runs[i := group[0][0]].hidden:
+                    if len(group) == len(group[0]) == 1 and not chunk.branches[i := group[0][0]].hidden:
                         starts[i], states[i] = self._begun(
-                            chunk.runs[i], starts[i], ends[i], put, continues=continues[i], until=until
+                            chunk.branches[i], starts[i], ends[i], put, continues=continues[i], until=until
                         )
                     out, ended = self._pass(group, chunk, starts, lasting, continues, until)
                 except (MemoryError, RuntimeError) as error:
@@ -334,14 +345,16 @@ class HfBackend(Backend):
                     continue
                 while ended:
                     index, state = ended.pop()
-                    run, n_start = chunk.runs[index], starts.pop(index).n_tokens
+                    branch, n_start = chunk.branches[index], starts.pop(index).n_tokens
                     before.drop(index)
-                    self.n_tokens_run += len(run.ids) - n_start
-                    put(run, out.pop(), n_start)
+                    self.n_tokens_run += len(branch.ids) - n_start
+                    put(branch, out.pop(), n_start)
                     if state is not None and index in parents:
                         states.setdefault(index, []).append(state)
                     if state is not None and continues[index]:
-                        self._kept.add(run.ids, run.positions, state, beside=before.blocks, group=(run.apart, run.side))
+                        self._kept.add(
+                            branch.ids, branch.positions, state, beside=before.blocks, group=(branch.apart, branch.side)
+                        )
                     state = None
                 self._surplus.give_back()
         assert features is not None
@@ -352,58 +365,64 @@ class HfBackend(Backend):
         return chunk if self.forward.side_of is None else replace(chunk, side_of=self.forward.side_of)
 
     def _kept_starts(self, chunk: Chunk) -> dict[int, Start]:
-        """Of each run, the longest start whose states the round before left, where it is longer than that in its
-        parent. Where states cannot be forked anywhere, runs that are not begun so still fork from their parents."""
+        """Of each branch, the longest start whose states the round before left, where it is longer than that in its
+        parent. Where states cannot be forked anywhere, branches that are not begun so still fork from their parents."""
         starts: dict[int, Start] = {}
         first_forks: dict[int, int] = {}
-        for i, run in reversed(list(enumerate(chunk.runs))):
-            # At least the first wanted row has to be run again; what pieces are hidden from no other run has run.
-            most = run.fork if run.hidden else int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
+        for i, branch in reversed(list(enumerate(chunk.branches))):
+            # At least the first wanted row has to be run again; what pieces are hidden from no other branch has run.
+            most = (
+                branch.fork
+                if branch.hidden
+                else int(branch.row_tokens.min())
+                if len(branch.row_tokens)
+                else len(branch.ids) - 1
+            )
             if not self.forward.forks_anywhere:
                 most = min(most, first_forks.get(i, most))
-            start = self._kept.start(run.ids, run.positions, most, (run.apart, run.side))
-            if start.n_tokens > max(run.fork, 0):
+            start = self._kept.start(branch.ids, branch.positions, most, (branch.apart, branch.side))
+            if start.n_tokens > max(branch.fork, 0):
                 starts[i] = start
             else:
-                first_forks[run.parent] = min(run.fork, first_forks.get(run.parent, run.fork))
+                first_forks[branch.parent] = min(branch.fork, first_forks.get(branch.parent, branch.fork))
         return starts
 
     def _ends(self, chunk: Chunk, starts: Mapping[int, Start]) -> list[tuple[int, ...]]:
-        """After how many tokens passes over each run have to end, so that runs without such starts can fork there."""
+        """After how many tokens passes over each branch have to end, for branches without such starts to fork there."""
         if self.forward.forks_anywhere:
-            return [()] * len(chunk.runs)
+            return [()] * len(chunk.branches)
         return [places_to_end(forks, self.forward.bytes_per_fork, self.limits) for forks in chunk.forks(starts.keys())]
 
     def _begun(
         self,
-        run: Run,
+        branch: Branch,
         start: Start,
         ends: Sequence[int],
-        put: Callable[[Run, Tensor, int], None],
+        put: Callable[[Branch, Tensor, int], None],
         *,
         continues: bool,
         until: torch.nn.Module | None,
-    ) -> tuple[Start, list[State]]:
-        """Where a run starts once all but its last pass is done, in passes that there is room for and that end where
+    ) -> tuple[Start, list[SequenceState]]:
+        """Where a branch starts once all but its last pass is done, in passes that there is room for and that end where
         others fork; and the states there. Wanted rows that these passes make are `put` in their places."""
         at_once = max(self.limits.tokens_per_pass, LEAST_SLICE)
-        first_row = int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids)
+        first_row = int(branch.row_tokens.min()) if len(branch.row_tokens) else len(branch.ids)
         states = [start.state] if start.state is not None and start.n_tokens in ends else []
         while True:
-            if forks := [end for end in ends if start.n_tokens < end < len(run.ids)]:
+            if forks := [end for end in ends if start.n_tokens < end < len(branch.ids)]:
                 end = min(start.n_tokens + at_once, forks[0])
-            elif len(run.ids) - start.n_tokens > at_once and start.n_tokens < first_row:
-                end = min(start.n_tokens + at_once, first_row, len(run.ids) - 1)
+            elif len(branch.ids) - start.n_tokens > at_once and start.n_tokens < first_row:
+                end = min(start.n_tokens + at_once, first_row, len(branch.ids) - 1)
                 if self.forward.side_of is not None:
-                    end = end_on_side(self.forward.side_of, run.positions, end, run.side)
-                    if end > min(first_row, len(run.ids) - 1):
+                    end = end_on_side(self.forward.side_of, branch.positions, end, branch.side)
+                    if end > min(first_row, len(branch.ids) - 1):
                         break
             else:
                 break
-            n_spare = len(run.ids) - end + (SPARE_COLUMNS if continues else 0)
-            segment = Segment([start], [run.positions[:end]], end - start.n_tokens, lasts=True, n_spare=n_spare)
-            (out,) = self.forward.passed([segment], [run.ids[:end]], until)
-            put(run, out, start.n_tokens)
+            n_spare = len(branch.ids) - end + (SPARE_COLUMNS if continues else 0)
+            segment = PassSegment([start], [branch.positions[:end]], end - start.n_tokens, lasts=True, n_spare=n_spare)
+            (out,) = self.forward.passed([segment], [branch.ids[:end]], until)
+            put(branch, out, start.n_tokens)
             self.n_tokens_run += end - start.n_tokens
             (state,) = segment.states()
             start = Start(state, end)
@@ -419,40 +438,40 @@ class HfBackend(Backend):
         lasting: dict[int, bool],
         continues: Sequence[bool],
         until: torch.nn.Module | None,
-    ) -> tuple[list[Tensor], list[tuple[int, State | None]]]:
-        """One forward pass over batches: each row's features (new token, size), its run and its lasting state."""
+    ) -> tuple[list[Tensor], list[tuple[int, SequenceState | None]]]:
+        """One forward pass over batches: each row's features (new token, size), its branch and its lasting state."""
         segments = [
-            Segment(
+            PassSegment(
                 [starts[i] for i in batch],
-                [chunk.runs[i].positions for i in batch],
-                max(len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch),
+                [chunk.branches[i].positions for i in batch],
+                max(len(chunk.branches[i].ids) - starts[i].n_tokens for i in batch),
                 lasts=any(lasting[i] for i in batch),
                 n_spare=SPARE_COLUMNS if any(continues[i] for i in batch) else 0,
-                hidden=[Hidden(chunk.runs[i].fork, chunk.runs[i].hidden) for i in batch],
-                views=all(self.forward.hides_in_view(chunk.runs[i]) for i in batch),
+                hidden=[Hidden(chunk.branches[i].fork, chunk.branches[i].hidden) for i in batch],
+                views=all(self.forward.hides_in_view(chunk.branches[i]) for i in batch),
                 one_scratch=self.forward.one_scratch,
             )
             for batch in group
         ]
-        out = self.forward.passed(segments, [chunk.runs[i].ids for batch in group for i in batch], until)
-        states: list[tuple[int, State | None]] = []
+        out = self.forward.passed(segments, [chunk.branches[i].ids for batch in group for i in batch], until)
+        states: list[tuple[int, SequenceState | None]] = []
         for segment, batch in zip(segments, group, strict=True):
             states.extend(zip(batch, segment.states() if segment.lasts else [None] * len(batch), strict=True))
         return out, states
 
     def _full_passes(self, chunk: Chunk, until: torch.nn.Module | None) -> Tensor:
         features: Tensor | None = None
-        for run in chunk.runs:
+        for branch in chunk.branches:
             if self.forward.forks:
-                hidden = [Hidden(run.fork, run.hidden)]
-                segment = Segment([Start(None, 0)], [run.positions], len(run.ids), lasts=False, hidden=hidden)
-                (out,) = self.forward.passed([segment], [run.ids], until)
+                hidden = [Hidden(branch.fork, branch.hidden)]
+                segment = PassSegment([Start(None, 0)], [branch.positions], len(branch.ids), lasts=False, hidden=hidden)
+                (out,) = self.forward.passed([segment], [branch.ids], until)
             else:
-                out = self.forward.plain(run.ids, until, run.positions)
-            self.n_tokens_run += len(run.ids)
+                out = self.forward.plain(branch.ids, until, branch.positions)
+            self.n_tokens_run += len(branch.ids)
             if features is None:
                 features = out.new_empty((chunk.n_slots, out.shape[-1]))
-            _put(features, run, out, 0)
+            _put(features, branch, out, 0)
         assert features is not None
         return features
 
@@ -471,19 +490,21 @@ class HfBackend(Backend):
             torch.cuda.empty_cache()
 
     def _check_positions(self, chunk: Chunk) -> None:
-        if not self.capabilities.hides_pieces and any(run.hidden for run in chunk.runs):
+        if not self.capabilities.hides_pieces and any(branch.hidden for branch in chunk.branches):
             raise CapabilityError(
                 f"'{self.name}' has recurrent states, or states that cannot be forked, so no piece can be hidden"
             )
         if self.capabilities.masks:
             return
-        if any(int(run.positions[-1]) != len(run.positions) - 1 for run in chunk.runs):
+        if any(int(branch.positions[-1]) != len(branch.positions) - 1 for branch in chunk.branches):
             raise no_masks(self.name)
 
 
-def _put(features: Tensor, run: Run, out: Tensor, n_start: int) -> None:
-    """Write those of a run's wanted rows that are among some of its tokens, out of the features of these (token, size),
-    the first of which is `n_start`, into their slots."""
-    here = (run.row_tokens >= n_start) & (run.row_tokens < n_start + len(out))
-    slots, tokens = (torch.from_numpy(rows[here]).to(out.device) for rows in (run.row_slots, run.row_tokens - n_start))
+def _put(features: Tensor, branch: Branch, out: Tensor, n_start: int) -> None:
+    """Write those of a branch's wanted rows that are among some of its tokens, out of the features of these (token,
+    size), the first of which is `n_start`, into their slots."""
+    here = (branch.row_tokens >= n_start) & (branch.row_tokens < n_start + len(out))
+    slots, tokens = (
+        torch.from_numpy(rows[here]).to(out.device) for rows in (branch.row_slots, branch.row_tokens - n_start)
+    )
     features[slots] = out[tokens]

@@ -20,15 +20,15 @@ from torch import Tensor
 from leakmeter.backends.hf import attention
 from leakmeter.backends.hf.attention import attention_mask, windows_by_kind
 from leakmeter.backends.hf.layers import longest_span
-from leakmeter.backends.hf.lengths import Pass, SideOf, few_tokens, furthest_position, side_of
+from leakmeter.backends.hf.lengths import ShortPass, SideOf, few_tokens, furthest_position, side_of
 from leakmeter.backends.hf.pasts import RECURRENT
 from leakmeter.backends.hf.places import entering_layer
 from leakmeter.backends.hf.plain_pass import plain_inputs
 from leakmeter.backends.hf.shared_start import partial_attention
-from leakmeter.backends.hf.states import SPARE_COLUMNS, Segment, Start, State, longest_start
-from leakmeter.core.plan import Run
-from leakmeter.core.prompt import IntArray
+from leakmeter.backends.hf.states import SPARE_COLUMNS, PassSegment, SequenceState, Start, longest_start
+from leakmeter.core.tree import Branch
 from leakmeter.errors import ModelError
+from leakmeter.stats.arrays import IntArray
 
 _SPAN_PROBED = 512  # tokens; a model with a longer window or block is trusted to follow its configuration
 _FAR_PROBED = 160  # tokens, where nothing says after how many attention is another
@@ -101,10 +101,10 @@ class Forward:
     def n_features(self) -> int:
         return project_size(self.model) if self.has_head else self.n_vocab
 
-    def hides_in_view(self, run: Run) -> bool:
-        """Whether a run has pieces hidden, and can attend to parts of its parent's states where these are."""
+    def hides_in_view(self, branch: Branch) -> bool:
+        """Whether a branch has pieces hidden, and can attend to parts of its parent's states where these are."""
         windows = (self._windows or {}).values()
-        if not run.hidden or any(window is not None and run.positions[-1] >= window for window in windows):
+        if not branch.hidden or any(window is not None and branch.positions[-1] >= window for window in windows):
             return False
         return self.joins_segments and partial_attention(self.model.device.type, self.model.dtype) is not None
 
@@ -121,7 +121,7 @@ class Forward:
         self.forks = self.joins_segments = self.has_head = False
 
     def passed(
-        self, segments: Sequence[Segment], ids: Sequence[IntArray], until: torch.nn.Module | None = None
+        self, segments: Sequence[PassSegment], ids: Sequence[IntArray], until: torch.nn.Module | None = None
     ) -> list[Tensor]:
         """Features of each row's new tokens, (new token, size), rows in the order of the segments; or what enters the
         layer `until`. There is more than one segment only where `joins_segments`."""
@@ -165,7 +165,7 @@ class Forward:
             )
         return logits
 
-    def _masks(self, segment: Segment) -> dict[str, Tensor | None]:
+    def _masks(self, segment: PassSegment) -> dict[str, Tensor | None]:
         assert self._windows is not None
         furthest = max((int(where[-1]) for where in segment.positions), default=0)
         reached = {
@@ -178,7 +178,7 @@ class Forward:
             masks[window] = None if needless else attention_mask(segment, window, self.model.dtype, self.model.device)
         return {kind: masks[window] for kind, window in reached.items()}
 
-    def _of_last_token(self, near: Pass) -> tuple[bool, SideOf | None]:
+    def _of_last_token(self, near: ShortPass) -> tuple[bool, SideOf | None]:
         """Whether a token's logits depend on the token after it, as those of an encoder do; and how lengths are told
         apart, where logits depend on them."""
         again = partial(few_tokens, self.model, self._all_logits, is_other=True)
@@ -249,15 +249,15 @@ class Forward:
 
     def _begun(
         self, ids: IntArray, positions: IntArray, ends: Sequence[int]
-    ) -> tuple[list[State], list[tuple[Tensor, int]]]:
+    ) -> tuple[list[SequenceState], list[tuple[Tensor, int]]]:
         """States of so many leading tokens, run in as many passes; and what passes after the first give, each with its
         first position."""
-        states: list[State] = []
+        states: list[SequenceState] = []
         parts: list[tuple[Tensor, int]] = []
         start = Start(None, 0)
         for end in ends:
             n_spare = ends[-1] - end
-            segment = Segment([start], [positions[:end]], end - start.n_tokens, lasts=True, n_spare=n_spare)
+            segment = PassSegment([start], [positions[:end]], end - start.n_tokens, lasts=True, n_spare=n_spare)
             (out,) = self.passed([segment], [ids[:end]])
             parts.append((out, start.n_tokens))
             states += segment.states()
@@ -273,13 +273,13 @@ class Forward:
         """Features of forks of different lengths, then of one more token in place; each with its first position."""
         # A recurrence would go on from padding.
         ends = [starts[0].n_tokens + 6, starts[1].n_tokens + (5 if self.forks_anywhere else 6)]
-        segment = Segment(starts, [positions[:end] for end in ends], 6, lasts=True, n_spare=SPARE_COLUMNS)
+        segment = PassSegment(starts, [positions[:end] for end in ends], 6, lasts=True, n_spare=SPARE_COLUMNS)
         out = self.passed([segment], [ids[:end] for end in ends])
         parts = [
             (rows[: end - start.n_tokens], start.n_tokens) for rows, start, end in zip(out, starts, ends, strict=True)
         ]
         later = [Start(fork, len(fork.columns)) for fork in segment.states()]
-        more = Segment(later, [positions[: end + 1] for end in ends], 1, lasts=True)
+        more = PassSegment(later, [positions[: end + 1] for end in ends], 1, lasts=True)
         out = self.passed([more], [ids[: end + 1] for end in ends])
         return parts + list(zip(out, ends, strict=True))
 
@@ -288,17 +288,17 @@ class Forward:
         with its first position."""
         ends = [starts[0].n_tokens + 6, starts[1].n_tokens + 5]
         forks = [positions[:end] for end in ends]
-        segments = [Segment(starts, forks, 6, lasts=False, one_scratch=self.one_scratch)]
+        segments = [PassSegment(starts, forks, 6, lasts=False, one_scratch=self.one_scratch)]
         sequences = [ids[:end] for end in ends]
         if self.joins_segments:
-            segments.append(Segment([Start(None, 0)], [positions[:5]], 5, lasts=False))
+            segments.append(PassSegment([Start(None, 0)], [positions[:5]], 5, lasts=False))
             sequences.append(ids[:5])
         out = self.passed(segments, sequences)
         first, second = (start.n_tokens for start in starts)
         return [(out[0], first), (out[1][:5], second), *((rows, 0) for rows in out[2:])]
 
 
-def _new_tokens(segments: Sequence[Segment], ids: Sequence[IntArray]) -> tuple[list[Tensor], list[Tensor]]:
+def _new_tokens(segments: Sequence[PassSegment], ids: Sequence[IntArray]) -> tuple[list[Tensor], list[Tensor]]:
     """Ids and positions of each row's new tokens, padded to the length of its segment."""
     new_ids: list[Tensor] = []
     new_positions: list[Tensor] = []
@@ -333,7 +333,7 @@ def head_of(model: Any) -> Callable[[Tensor], Tensor]:
     return head
 
 
-def follows_the_rule(model: Any, head: Callable[[Tensor], Tensor], few: Pass) -> bool:
+def follows_the_rule(model: Any, head: Callable[[Tensor], Tensor], few: ShortPass) -> bool:
     """Whether base model and head give the model's own logits of a few tokens."""
     if model.get_output_embeddings() is None or model.base_model is model:
         return False

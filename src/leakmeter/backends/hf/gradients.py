@@ -19,7 +19,7 @@ from torch import Tensor
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.machine import is_out_of_memory
 from leakmeter.backends.hf.places import check_one_stream, cut_at
-from leakmeter.backends.hf.schedule import Limits
+from leakmeter.backends.hf.schedule import PassLimits
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.request import NEUTRAL, GradientRequest, Gradients, TopTokens, tokens_of
 from leakmeter.errors import CapabilityError, ScoreError
@@ -32,7 +32,7 @@ _TABLE_ROWS: Final = 1024  # of the embedding, copied at a time
 _RANGE, _PROBE = 0, 1
 
 
-def alike(requests: Sequence[GradientRequest], limits: Limits) -> list[list[int]]:
+def alike(requests: Sequence[GradientRequest], limits: PassLimits) -> list[list[int]]:
     """Indices of requests that go through the model together: equally long, cut alike, with as many directions."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for number, request in enumerate(requests):
@@ -61,7 +61,7 @@ class Differentiator:
         return ids[-1] if ids else 0
 
     def answers(
-        self, requests: Sequence[GradientRequest], behind: Sequence[Tensor | None], limits: Limits
+        self, requests: Sequence[GradientRequest], behind: Sequence[Tensor | None], limits: PassLimits
     ) -> list[Gradients]:
         """Answers to requests that are alike (see `alike`). `behind` has each request's states at its place behind each
         context, (context, position, size), where these were run."""
@@ -135,7 +135,7 @@ class _Batch:
     """Those of the place, of all tokens: (prompt, token, size)."""
     logits: Tensor
     """(prompt, vocab)."""
-    limits: Limits
+    limits: PassLimits
 
     def answers(self, weighers: Sequence[Sequence[Callable[[Tensor], Tensor]]]) -> list[Gradients]:
         p = torch.softmax(self.logits.detach().float() if self.logits.dtype.itemsize < 4 else self.logits.detach(), -1)

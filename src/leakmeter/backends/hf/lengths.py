@@ -2,7 +2,7 @@
 how all of a pass is rotated (LongRoPE has other factors for what is longer than the texts of the pretraining).
 
 The right numbers of a sequence are those of one pass of it alone. So sequences on different sides of that length share
-neither a pass nor key/value states (`Run.side`), and of what is passed in parts the first one reaches its side.
+neither a pass nor key/value states (`Branch.side`), and of what is passed in parts the first one reaches its side.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROUNDED_AGREEMENT: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class ShortPass:
     """A few tokens of a sequence."""
 
     ids: Tensor
@@ -39,7 +39,7 @@ class Pass:
     is_rounded: bool
     """Whether the model computes with fewer digits than float32 has."""
 
-    def is_moved(self, other: Pass) -> bool:
+    def is_moved(self, other: ShortPass) -> bool:
         """Whether another last token moves the tokens before it. Rotations are compared digit by digit."""
         moved = (self.logits.float() - other.logits.float()).abs().amax(dim=-1)  # (token,)
         tolerance = (_ROUNDED_AGREEMENT if self.is_rounded else _AGREEMENT) * moved[-1]
@@ -49,7 +49,7 @@ class Pass:
 
 def few_tokens(
     model: Any, logits_of: Callable[..., Tensor], *, position: int | None = None, is_other: bool = False
-) -> Pass:
+) -> ShortPass:
     """A pass of a few tokens, whose last one may be another, and may stand at another position."""
     n_vocab = model.config.get_text_config().vocab_size
     ids = torch.arange(3, 4 + _FIRST, device=model.device)[None] * 7919 % n_vocab
@@ -68,7 +68,7 @@ def few_tokens(
             if any("inv_freq" in name for name, _ in module.named_buffers(recurse=False)):
                 hooks.enter_context(module.register_forward_hook(keep))
         logits = logits_of(**inputs, use_cache=False)[0]
-        return Pass(ids, logits, rotations, is_rounded=model.dtype != torch.float32)
+        return ShortPass(ids, logits, rotations, is_rounded=model.dtype != torch.float32)
 
 
 def furthest_position(config: Any) -> int:
@@ -76,7 +76,7 @@ def furthest_position(config: Any) -> int:
     return max(_FIRST, (getattr(config, "max_position_embeddings", None) or 2**20) - 1)
 
 
-def side_of(config: Any, near: Pass, at: Callable[[int], Pass] | None) -> SideOf | None:
+def side_of(config: Any, near: ShortPass, at: Callable[[int], ShortPass] | None) -> SideOf | None:
     """How lengths are told apart; None where numbers do not depend on them. `at` makes the pass `near` with the last
     token, another one, at a position; None where that cannot be done. Where no length that the configuration names
     explains the difference, or nothing can be tried, sequences share only with those as long."""
@@ -102,7 +102,7 @@ def _is_beyond(length: int, last: int) -> int:
     return int(last >= length)
 
 
-def _is_as(some: Pass, other: Pass) -> bool:
+def _is_as(some: ShortPass, other: ShortPass) -> bool:
     """Whether the last tokens of two passes, at different positions, do the same to those before."""
     gap = (some.logits[:-1].float() - other.logits[:-1].float()).abs().max()
     alike = all(torch.equal(a, b) for a, b in zip(some.rotations, other.rotations, strict=True))

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import LinearAttentionLayer
 
-from leakmeter.core.prompt import IntArray
 from leakmeter.overriding import override
+from leakmeter.stats.arrays import IntArray
 
 RECURRENT: Final = frozenset({"conv", "linear_attention"})
 """Kinds of layers, as configurations name them, that keep a state and no keys and values."""

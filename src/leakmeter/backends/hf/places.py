@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from leakmeter.core.prompt import VIRTUAL
-from leakmeter.core.request import Place
+from leakmeter.core.request import VectorPlace
 from leakmeter.errors import CapabilityError
 
 
@@ -46,7 +46,7 @@ def differentiable(model: Any, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def cut_at(model: Any, place: Place, name: str) -> Iterator[list[Tensor]]:
+def cut_at(model: Any, place: VectorPlace, name: str) -> Iterator[list[Tensor]]:
     """While a forward pass runs, cut it at a place: the vectors there become leaves, and are put into the list."""
     leaves: list[Tensor] = []
 
@@ -135,5 +135,5 @@ def layer_of(model: Any, layer: int, name: str) -> Any:
     highest = [module for where, module in lists.items() if where.count(".") == depth]
     if len(highest) != 1:
         raise CapabilityError(f"the layers of '{name}' cannot be distinguished from its other parts; give place query")
-    Place("layer", layer).check(n_layers, name)
+    VectorPlace("layer", layer).check(n_layers, name)
     return highest[0][layer]

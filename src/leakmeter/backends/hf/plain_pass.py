@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakmeter.core.prompt import IntArray
+from leakmeter.stats.arrays import IntArray
 
 
 def plain_log_probs(model: Any, prompt: Sequence[int], response: Sequence[int]) -> list[float]:

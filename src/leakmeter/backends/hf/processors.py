@@ -30,11 +30,10 @@ from leakmeter.backends.hf.generate_settings import (
     surroundings,
 )
 from leakmeter.backends.hf.lengths import original_lengths
-from leakmeter.core.prompt import IntArray
-from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
 from leakmeter.privacy.decoding import Decoding
 from leakmeter.stats import exact_draw
+from leakmeter.stats.arrays import FloatArray, IntArray
 from leakmeter.stats.exact_draw import SystemBits
 
 

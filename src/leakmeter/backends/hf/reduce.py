@@ -13,15 +13,15 @@ from torch import Tensor
 
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.machine import Surplus
-from leakmeter.backends.hf.schedule import Limits
-from leakmeter.core.plan import Chunk
-from leakmeter.core.prompt import IntArray
-from leakmeter.core.request import FloatArray, Reduction, Request, Scores, goes_by_pairs
+from leakmeter.backends.hf.schedule import PassLimits
+from leakmeter.core.request import Reduction, Request, Scores, goes_by_pairs
+from leakmeter.core.tree import Chunk
 from leakmeter.errors import ScoreError
+from leakmeter.stats.arrays import FloatArray, IntArray
 
 
 def answers(
-    chunk: Chunk, features: Tensor, forward: Forward, limits: Limits, dtype: str, surplus: Surplus
+    chunk: Chunk, features: Tensor, forward: Forward, limits: PassLimits, dtype: str, surplus: Surplus
 ) -> list[Scores]:
     """Every request's scores, in order, of features (slot, size). `limits` says how many entries of the rows of logits
     are made, and how many reduced, at a time; one row of all prompts that a reduction needs together is exempt.

@@ -25,7 +25,7 @@ import transformers
 from torch import Tensor
 
 from leakmeter.core.backend import FeatureCache
-from leakmeter.core.plan import Chunk
+from leakmeter.core.tree import Chunk
 
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend
@@ -150,18 +150,18 @@ def leaves_states(chunk: Chunk) -> bool:
     return any(request.reduction.continues for request in chunk.requests)
 
 
-def continued_runs(chunk: Chunk) -> list[bool]:
-    """Whether each run has the last row of a response with which the next round goes on."""
+def continued_branches(chunk: Chunk) -> list[bool]:
+    """Whether each branch has the last row of a response with which the next round goes on."""
     continued = {
         int(slot) for request, slots in chunk.answers() if request.reduction.continues for slot in slots[:, -1]
     }
-    return [not continued.isdisjoint(run.row_slots.tolist()) for run in chunk.runs]
+    return [not continued.isdisjoint(branch.row_slots.tolist()) for branch in chunk.branches]
 
 
 def chunk_key(identity: bytes, chunk: Chunk, earlier: bytes = b"") -> bytes:
     """Hash, 32 bytes, of all that the features of a chunk depend on: the model and what else decides its numbers
-    (`identity`), the runs, the key of the chunk whose states it may start from (`earlier`), and which rows states are
-    kept for, since that decides what is batched together. The rest of a reduction has no part in it."""
+    (`identity`), the branches, the key of the chunk whose states it may start from (`earlier`), and which rows states
+    are kept for, since that decides what is batched together. The rest of a reduction has no part in it."""
     digest = hashlib.blake2b(digest_size=32)
 
     def add(*parts: bytes) -> None:
@@ -169,10 +169,16 @@ def chunk_key(identity: bytes, chunk: Chunk, earlier: bytes = b"") -> bytes:
             digest.update(len(part).to_bytes(8, "little"))
             digest.update(part)
 
-    add(identity, earlier, _bytes([chunk.n_slots, len(chunk.runs)]))
-    for run, lasts in zip(chunk.runs, continued_runs(chunk), strict=True):
-        add(_bytes([run.parent, run.fork, int(lasts), int(run.apart)]))
-        add(_bytes(run.ids), _bytes(run.positions), _bytes(run.row_tokens), _bytes(run.row_slots), _bytes(run.hidden))
+    add(identity, earlier, _bytes([chunk.n_slots, len(chunk.branches)]))
+    for branch, lasts in zip(chunk.branches, continued_branches(chunk), strict=True):
+        add(_bytes([branch.parent, branch.fork, int(lasts), int(branch.apart)]))
+        add(
+            _bytes(branch.ids),
+            _bytes(branch.positions),
+            _bytes(branch.row_tokens),
+            _bytes(branch.row_slots),
+            _bytes(branch.hidden),
+        )
     return digest.digest()
 
 

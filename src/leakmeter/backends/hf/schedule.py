@@ -1,4 +1,4 @@
-"""In which order runs go through the model, and which of them together: by the chunk and fixed limits alone.
+"""In which order branches go through the model, and which of them together: by the chunk and fixed limits alone.
 
 What a batch holds moves the last digits of its numbers, so neither free memory nor what is cached may decide it.
 """
@@ -13,7 +13,7 @@ from typing import Any, Final
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.layers import attention_widths, inner_width
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Start, continued_block
-from leakmeter.core.plan import Chunk, Run
+from leakmeter.core.tree import Branch, Chunk
 from leakmeter.errors import CapabilityError
 
 # What a logit takes while it is reduced: a copy, and some arrays in float64.
@@ -23,14 +23,14 @@ LEAST_SLICE: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PassLimits:
     """Upper bounds of what is held at once. A single sequence is run even where it alone exceeds them."""
 
     tokens_per_pass: int
-    """New tokens of one pass, padding included; more only where more rows of a run are wanted."""
+    """New tokens of one pass, padding included; more only where more rows of a branch are wanted."""
     state_bytes: int
-    """Keys and values that the next round begins with. Those that other runs of a chunk fork from take half as much at
-    most, and so do those of one batch; those that one pass makes, to last, a quarter."""
+    """Keys and values that the next round begins with. Those that other branches of a chunk fork from take half as much
+    at most, and so do those of one batch; those that one pass makes, to last, a quarter."""
     logits_per_slice: int
     """Entries of the rows of logits that are made at a time."""
     reduced_per_slice: int
@@ -38,17 +38,17 @@ class Limits:
     feature_bytes: int
     """Features of the rows of a chunk."""
 
-    def halved(self) -> Limits:
-        return Limits(*(max(1, most // 2) for most in astuple(self)))
+    def halved(self) -> PassLimits:
+        return PassLimits(*(max(1, most // 2) for most in astuple(self)))
 
 
-def limits_for(device_kind: str, memory_bytes: int, token_bytes: int, tokens_per_pass: int | None = None) -> Limits:
+def limits_for(device_kind: str, memory_bytes: int, token_bytes: int, tokens_per_pass: int | None = None) -> PassLimits:
     """Limits within `memory_bytes` beside the model. A half is for states that the next round begins with, a quarter
     for those that are forked from, an eighth for those that a pass makes, a sixteenth each for what else passes hold
     and for features. No pass runs while rows are reduced: a sixteenth is for logits, an eighth for their reduction."""
     on_cpu = device_kind == "cpu"
     most_tokens, most_logits = (2048, 2**24) if on_cpu else (16_384, 2**28)
-    return Limits(
+    return PassLimits(
         tokens_per_pass=tokens_per_pass or max(1, min(most_tokens, memory_bytes // 16 // token_bytes)),
         state_bytes=memory_bytes // 2,
         logits_per_slice=max(1, min(most_logits, memory_bytes // 16 // 4)),
@@ -67,16 +67,16 @@ def token_bytes(model: Any) -> int:
     return size
 
 
-def most_rows(limits: Limits, row_bytes: int) -> int:
+def most_rows(limits: PassLimits, row_bytes: int) -> int:
     return max(1, limits.feature_bytes // row_bytes)
 
 
 def check_states(name: str, chunk: Chunk, bytes_per_token: int, memory_bytes: int) -> None:
     """Refuse a searched context whose states do not fit: they and those of a fork of it are in memory, beside three
-    eighths for a pass and what it leaves behind. A search shows in runs with pieces hidden."""
+    eighths for a pass and what it leaves behind. A search shows in branches with pieces hidden."""
     if not any(prompt.hidden for request in chunk.requests for prompt in request.prompts):
         return
-    n_tokens = max((len(run.ids) for run in chunk.runs if run.hidden), default=0)
+    n_tokens = max((len(branch.ids) for branch in chunk.branches if branch.hidden), default=0)
     needed = 2 * n_tokens * bytes_per_token
     if needed <= memory_bytes // 8 * 5:
         return
@@ -92,16 +92,16 @@ def check_states(name: str, chunk: Chunk, bytes_per_token: int, memory_bytes: in
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Runs of one generation whose states fit in memory together; their descendants come next."""
+    """Branches of one generation whose states fit in memory together; their descendants come next."""
 
-    runs: tuple[int, ...]
+    branches: tuple[int, ...]
     parents: tuple[int, ...]
     """Those whose states have to last."""
     finished: tuple[int, ...] = ()
     """Parents of an earlier window, all of whose descendants have been run."""
 
 
-def places_to_end(forks: Sequence[int], bytes_per_fork: int, limits: Limits) -> tuple[int, ...]:
+def places_to_end(forks: Sequence[int], bytes_per_fork: int, limits: PassLimits) -> tuple[int, ...]:
     """After how many tokens passes over a run end, so that others can fork from it there: after all of `forks` as far
     as there is memory for what recurrent layers keep, else after some of them, as far apart as the rest."""
     most = max(1, limits.state_bytes // 8 // bytes_per_fork)
@@ -111,18 +111,18 @@ def places_to_end(forks: Sequence[int], bytes_per_fork: int, limits: Limits) -> 
 def windows(
     chunk: Chunk, bytes_per_token: int, state_bytes: int, fork_bytes: Sequence[int] | None = None
 ) -> Iterator[Window]:
-    """Every run after its parent; siblings together as far as their states take at most half of what is left.
+    """Every branch after its parent; siblings together as far as their states take at most half of what is left.
     `fork_bytes` has for each run what is kept of it beside what each token takes."""
-    children: list[list[int]] = [[] for _ in chunk.runs]
+    children: list[list[int]] = [[] for _ in chunk.branches]
     roots: list[int] = []
-    for index, run in enumerate(chunk.runs):
-        (children[run.parent] if run.parent >= 0 else roots).append(index)
+    for index, branch in enumerate(chunk.branches):
+        (children[branch.parent] if branch.parent >= 0 else roots).append(index)
 
     def visit(siblings: Sequence[int], left: int) -> Iterator[Window]:
         window: list[int] = []
         used = 0
         for index in siblings:
-            takes = len(chunk.runs[index].ids) * bytes_per_token if children[index] else 0
+            takes = len(chunk.branches[index].ids) * bytes_per_token if children[index] else 0
             takes += fork_bytes[index] if fork_bytes is not None else 0
             if window and used + takes > left // 2:
                 yield from close(window, max(left - used, 0))
@@ -144,28 +144,28 @@ def windows(
 
 def batches(
     chunk: Chunk,
-    runs: Sequence[int],
+    branches: Sequence[int],
     starts: dict[int, Start],
     lasts: dict[int, bool],
-    limits: Limits,
+    limits: PassLimits,
     bytes_per_token: int,
     *,
     joins: bool,
-    views: Callable[[Run], bool],
+    views: Callable[[Branch], bool],
     pads_lasting: bool = True,
     bytes_per_row: int = 0,
 ) -> Iterator[list[int]]:
-    """Cut a window into batches of runs that are alike in new tokens and in starts. A batch of the round before that is
-    extended as a whole stays as it was, so that its states can grow in place. `lasts` says whether a run's states are
-    wanted afterwards, `views` whether it has pieces hidden and needs no copy of the states that it begins with. With
-    `joins`, tokens of all lengths share a pass without padding, so that a batch is of rows that are alike. Unless
-    `pads_lasting`, rows whose states are wanted afterwards are equally long. States take `bytes_per_row` beside what
-    they take for each token."""
+    """Cut a window into batches of branches that are alike in new tokens and in starts. A batch of the round before
+    that is extended as a whole stays as it was, so that its states can grow in place. `lasts` says whether a branch's
+    states are wanted afterwards, `views` whether it has pieces hidden and needs no copy of the states that it begins
+    with. With `joins`, tokens of all lengths share a pass without padding, so that a batch has rows that are alike.
+    Unless `pads_lasting`, rows whose states are wanted afterwards are equally long. States take `bytes_per_row` beside
+    what they take for each token."""
     # Most that padding may add to new tokens, and to the columns of the states that rows begin with, as factors.
     new_padding, start_padding = (1.0, 1.5) if joins else (1.15, math.inf)
-    tails = {i: len(chunk.runs[i].ids) - starts[i].n_tokens for i in runs}
-    rest = set(runs)
-    for unchanged in _unchanged(runs, starts, tails):
+    tails = {i: len(chunk.branches[i].ids) - starts[i].n_tokens for i in branches}
+    rest = set(branches)
+    for unchanged in _unchanged(branches, starts, tails):
         yield unchanged
         rest.difference_update(unchanged)
     for hiding in _hiding(sorted(rest), chunk, starts, views):
@@ -201,7 +201,7 @@ def together(
     batches: Iterable[list[int]],
     chunk: Chunk,
     starts: dict[int, Start],
-    limits: Limits,
+    limits: PassLimits,
     state_bytes_of: Callable[[list[int]], int],
 ) -> Iterator[list[list[int]]]:
     """Join neighbouring batches into passes of as many new tokens, and of as large states, as one batch may have;
@@ -209,7 +209,7 @@ def together(
     group: list[list[int]] = []
     n_tokens = n_bytes = 0
     for batch in batches:
-        more_tokens = len(batch) * max(len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch)
+        more_tokens = len(batch) * max(len(chunk.branches[i].ids) - starts[i].n_tokens for i in batch)
         more_bytes = state_bytes_of(batch)
         fits = n_tokens + more_tokens <= limits.tokens_per_pass and n_bytes + more_bytes <= limits.state_bytes // 4
         if group and not fits:
@@ -222,9 +222,9 @@ def together(
         yield group
 
 
-def _unchanged(runs: Sequence[int], starts: dict[int, Start], tails: dict[int, int]) -> Iterator[list[int]]:
+def _unchanged(branches: Sequence[int], starts: dict[int, Start], tails: dict[int, int]) -> Iterator[list[int]]:
     by_block: dict[int, list[tuple[int, int]]] = {}
-    for i in runs:
+    for i in branches:
         if (state := starts[i].state) is not None and tails[i] == 1:
             by_block.setdefault(id(state.block), []).append((state.row, i))
     for rows in by_block.values():
@@ -234,38 +234,38 @@ def _unchanged(runs: Sequence[int], starts: dict[int, Start], tails: dict[int, i
 
 
 def _hiding(
-    runs: Sequence[int], chunk: Chunk, starts: dict[int, Start], views: Callable[[Run], bool]
+    branches: Sequence[int], chunk: Chunk, starts: dict[int, Start], views: Callable[[Branch], bool]
 ) -> Iterator[list[int]]:
     """Runs with pieces hidden that begin with the same states and are equally long."""
     alike: dict[tuple[int, int, int], list[int]] = {}
-    for i in runs:
-        if starts[i].state is not None and views(chunk.runs[i]):
-            key = (id(starts[i].state), starts[i].n_tokens, len(chunk.runs[i].ids))
+    for i in branches:
+        if starts[i].state is not None and views(chunk.branches[i]):
+            key = (id(starts[i].state), starts[i].n_tokens, len(chunk.branches[i].ids))
             alike.setdefault(key, []).append(i)
     yield from alike.values()
 
 
 def passes_of(
     chunk: Chunk,
-    runs: Sequence[int],
+    branches: Sequence[int],
     starts: dict[int, Start],
     lasting: dict[int, bool],
     continues: Sequence[bool],
     *,
-    limits: Limits,
+    limits: PassLimits,
     forward: Forward,
     ends: Sequence[Sequence[int]] | None = None,
 ) -> list[list[list[int]]]:
     """Runs in passes of batches, each of one side; those that are apart come first, each in a pass of its own, and so
-    do those over which passes end (`ends`) before they are done. `lasting` says of each run whether its states are
+    do those over which passes end (`ends`) before they are done. `lasting` says of each branch whether its states are
     needed once it has been run, `continues` of each of the chunk's whether the next round extends it."""
     joins = forward.joins_segments
 
     def state_bytes(batch: list[int]) -> int:
-        if all(forward.hides_in_view(chunk.runs[i]) for i in batch):
+        if all(forward.hides_in_view(chunk.branches[i]) for i in batch):
             return 0
         begun = [starts[i] for i in batch]
-        n_new = max(len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch)
+        n_new = max(len(chunk.branches[i].ids) - starts[i].n_tokens for i in batch)
         n_columns = max(start.n_tokens for start in begun) + n_new
         if not any(lasting[i] for i in batch):
             # A layer's keys and values are put together with those of the start, and forgotten if no other needs them.
@@ -276,13 +276,13 @@ def passes_of(
         n_columns += SPARE_COLUMNS if any(continues[i] for i in batch) else 0
         return len(batch) * n_columns * forward.bytes_per_token
 
-    alone = [i for i in runs if chunk.runs[i].apart or (ends is not None and ends[i])]
+    alone = [i for i in branches if chunk.branches[i].apart or (ends is not None and ends[i])]
     passes = [[[i]] for i in alone]
-    rest = [i for i in runs if i not in alone]
-    for side in sorted({chunk.runs[i].side for i in rest}):
+    rest = [i for i in branches if i not in alone]
+    for side in sorted({chunk.branches[i].side for i in rest}):
         cut = batches(
             chunk,
-            [i for i in rest if chunk.runs[i].side == side],
+            [i for i in rest if chunk.branches[i].side == side],
             starts,
             lasting,
             limits,

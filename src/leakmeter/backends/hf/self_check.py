@@ -13,12 +13,12 @@ from torch import Tensor
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.machine import is_out_of_memory
 from leakmeter.backends.hf.plain_pass import plain_logits
-from leakmeter.backends.hf.schedule import Limits
-from leakmeter.core.plan import Chunk, Run
-from leakmeter.core.prompt import IntArray
+from leakmeter.backends.hf.schedule import PassLimits
 from leakmeter.core.request import GradientRequest, Gradients
 from leakmeter.core.self_check import Recomputed, WrongPassError, tolerance_nats
+from leakmeter.core.tree import Branch, Chunk
 from leakmeter.errors import ModelError
+from leakmeter.stats.arrays import IntArray
 
 _NO_TARGET: Final = -1
 
@@ -39,7 +39,7 @@ class _Remembered:
     """The implementation with which it was run, as the library calls it."""
 
 
-class SelfCheck:
+class SelfChecker:
     """Two sequences of all that were scored since `begin`: one of the first round, and one of those after it, which go
     on from kept states. Each is drawn at random by the number of its rows; of a chunk, those that fork from another
     come first, since they are what sharing makes."""
@@ -71,24 +71,26 @@ class SelfCheck:
         self._random = None
         self._held = {}
 
-    def saw(self, chunk: Chunk, features: Tensor, limits: Limits) -> None:
+    def saw(self, chunk: Chunk, features: Tensor, limits: PassLimits) -> None:
         """A chunk was run: its rows' features, (slot, size). Of a long sequence some rows count."""
         if self._random is None:
             return
         # A plain pass can hide nothing.
-        candidates = [run for run in chunk.runs if len(run.row_slots) and not run.hidden]
-        forked = [run for run in candidates if run.parent >= 0]
+        candidates = [branch for branch in chunk.branches if len(branch.row_slots) and not branch.hidden]
+        forked = [branch for branch in candidates if branch.parent >= 0]
         candidates = forked or candidates
-        sizes = [len(run.row_slots) for run in candidates]
+        sizes = [len(branch.row_slots) for branch in candidates]
         place = int(chunk.round > 0)
         if not sizes or not self._takes(place, sum(sizes)):
             return
-        run = candidates[int(self._random.choice(len(sizes), p=np.asarray(sizes) / sum(sizes)))]
+        branch = candidates[int(self._random.choice(len(sizes), p=np.asarray(sizes) / sum(sizes)))]
         most = max(1, limits.logits_per_slice // self._forward.n_vocab)
-        some = np.sort(self._random.permutation(len(run.row_slots))[:most])
-        made = features[torch.from_numpy(run.row_slots[some]).to(features.device)]
-        targets = _targets(chunk, run)[some]
-        self._held[place] = _Remembered(run.ids, run.positions, run.row_tokens[some], targets, made, self._library)
+        some = np.sort(self._random.permutation(len(branch.row_slots))[:most])
+        made = features[torch.from_numpy(branch.row_slots[some]).to(features.device)]
+        targets = _targets(chunk, branch)[some]
+        self._held[place] = _Remembered(
+            branch.ids, branch.positions, branch.row_tokens[some], targets, made, self._library
+        )
 
     def saw_gradients(self, requests: Sequence[GradientRequest], answers: Sequence[Gradients]) -> None:
         """Requests for gradients were answered, of prompts without gaps: of these, the entropy is checked."""
@@ -102,7 +104,7 @@ class SelfCheck:
         row = np.asarray([len(ids) - 1])
         self._held[1] = _Remembered(ids, np.arange(len(ids)), row, np.asarray([_NO_TARGET]), entropy, "eager")
 
-    def end(self, limits: Limits) -> Recomputed:
+    def end(self, limits: PassLimits) -> Recomputed:
         """See `core.backend.Backend.end_self_check`; the model has to be as its library runs it."""
         held = [self._held[place] for place in sorted(self._held)]
         self.drop()
@@ -173,10 +175,10 @@ class SelfCheck:
         return logits
 
 
-def _targets(chunk: Chunk, run: Run) -> IntArray:
-    """The response token that each of a run's rows predicts; of rows that several requests want, one of theirs."""
-    at = {int(slot): row for row, slot in enumerate(run.row_slots)}
-    targets = np.full(len(run.row_slots), _NO_TARGET)
+def _targets(chunk: Chunk, branch: Branch) -> IntArray:
+    """The response token that each of a branch's rows predicts; of rows that several requests want, one of theirs."""
+    at = {int(slot): row for row, slot in enumerate(branch.row_slots)}
+    targets = np.full(len(branch.row_slots), _NO_TARGET)
     for request, slots in chunk.answers():
         if request.rows.stop > len(request.response):
             continue

@@ -21,7 +21,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from leakmeter.core.plan import Ranges
+from leakmeter.core.tree import Ranges
 
 Partial = Callable[[Tensor, Tensor, Tensor, bool, float | None], tuple[Tensor, Tensor]]
 """Queries, keys, values (row, head, token, size), whether causal, scale to answers and log-normalisers (row, head,

@@ -19,14 +19,14 @@ import numpy as np
 from torch import Tensor
 
 from leakmeter.backends.hf.pasts import Fork, KeysValues, LayerPast, Recurrence
-from leakmeter.core.plan import Ranges
-from leakmeter.core.prompt import IntArray
+from leakmeter.core.tree import Ranges
+from leakmeter.stats.arrays import IntArray
 
 SPARE_COLUMNS = 32  # for rounds to come; a block that is full is copied into a new one
 
 
 @dataclass(slots=True)
-class Block:
+class StateBlock:
     """What the layers keep of a batch of sequences; columns from `n_columns` on are free."""
 
     n_rows: int
@@ -43,10 +43,10 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SequenceState:
     """One sequence in a block."""
 
-    block: Block
+    block: StateBlock
     row: int
     columns: IntArray
     """Where each token stands, (token,)."""
@@ -63,9 +63,9 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a run begins: the leading `n_tokens` of a sequence already run, or nothing."""
+    """Where a branch begins: the leading `n_tokens` of a sequence already run, or nothing."""
 
-    state: State | None
+    state: SequenceState | None
     n_tokens: int
 
     @property
@@ -78,7 +78,7 @@ class Start:
         return past.fork(self.state.row, self.columns) if past is not None and self.state is not None else {}
 
 
-def longest_start(states: Iterable[State], most: int) -> Start:
+def longest_start(states: Iterable[SequenceState], most: int) -> Start:
     """The longest start, of at most so many tokens, that states of one sequence give."""
     return max((state.start(most) for state in states), key=lambda start: start.n_tokens, default=Start(None, 0))
 
@@ -93,7 +93,7 @@ class Hidden:
     """Ranges [start, end) of tokens before it; none where every token attends to all."""
 
 
-def continued_block(starts: Sequence[Start], n_new: int) -> Block | None:
+def continued_block(starts: Sequence[Start], n_new: int) -> StateBlock | None:
     """The block that these starts, in this order, would extend in place by `n_new` columns; None if there is none."""
     first = starts[0].state
     if first is None or first.block.n_rows != len(starts) or first.block.n_spare < n_new:
@@ -108,7 +108,7 @@ def continued_block(starts: Sequence[Start], n_new: int) -> Block | None:
     return block if newest == block.n_columns - 1 else None
 
 
-class Segment:
+class PassSegment:
     """Rows of a pass whose states lie side by side."""
 
     def __init__(
@@ -142,7 +142,7 @@ class Segment:
         else:
             self.n_start = max(start.n_tokens for start in starts)
             self.columns = [np.arange(start.n_tokens) for start in starts]
-            self.block = Block(len(starts)) if lasts else None
+            self.block = StateBlock(len(starts)) if lasts else None
         self._n_spare = n_spare
         self._one_scratch = one_scratch
         self._scratch: KeysValues | None = None
@@ -204,14 +204,16 @@ class Segment:
             for columns, where in zip(self.columns, self.positions, strict=True)
         ]
 
-    def states(self) -> list[State]:
+    def states(self) -> list[SequenceState]:
         assert self.block is not None
         end = self.block.n_columns = self.n_start + self.n_new
         layers = dict(self.block.layers)
         anywhere = all(past.forks_anywhere for past in layers.values())
         return [
             # What went through a recurrence after the last token of a row was padding.
-            State(self.block, row, columns, layers, None if anywhere else len(columns) * int(columns[-1] == end - 1))
+            SequenceState(
+                self.block, row, columns, layers, None if anywhere else len(columns) * int(columns[-1] == end - 1)
+            )
             for row, columns in enumerate(self.token_columns())
         ]
 
@@ -223,8 +225,8 @@ class Segment:
         return [start.fork(layer) for start in (self.starts[:1] if self.n_shared else self.starts)]
 
 
-Group = tuple[bool, int]
-"""Whether a sequence is run apart, and its side (see `Run`): states serve only sequences of their group."""
+StateGroup = tuple[bool, int]
+"""Whether a sequence stands apart, and its side (see `Branch`): states serve only sequences of their group."""
 
 
 @dataclass(slots=True)
@@ -233,11 +235,13 @@ class Kept:
     ones stay; what does not fit is run again."""
 
     most_bytes: int
-    _sequences: list[tuple[IntArray, IntArray, State, Group]] = field(default_factory=list)
-    _by_tokens: dict[tuple[bytes, bytes, Group], State] = field(default_factory=dict)
+    _sequences: list[tuple[IntArray, IntArray, SequenceState, StateGroup]] = field(default_factory=list)
+    _by_tokens: dict[tuple[bytes, bytes, StateGroup], SequenceState] = field(default_factory=dict)
     _block_bytes: dict[int, int] = field(default_factory=dict)
 
-    def add(self, ids: IntArray, positions: IntArray, state: State, *, beside: Mapping[int, int], group: Group) -> None:
+    def add(
+        self, ids: IntArray, positions: IntArray, state: SequenceState, *, beside: Mapping[int, int], group: StateGroup
+    ) -> None:
         """Keep the states of a sequence, if the block they stand in is kept already or fits. `beside` has the bytes of
         other blocks that are still held; some of these may be kept too."""
         if id(state.block) not in self._block_bytes:
@@ -253,7 +257,7 @@ class Kept:
         self._by_tokens.clear()
         self._block_bytes.clear()
 
-    def start(self, ids: IntArray, positions: IntArray, most: int, group: Group) -> Start:
+    def start(self, ids: IntArray, positions: IntArray, most: int, group: StateGroup) -> Start:
         """The longest start of a sequence, at most `most` tokens, whose states are kept."""
         # A sequence that was drawn further begins with all of one that was kept: no need to compare with each.
         whole = self._by_tokens.get((ids[:most].tobytes(), positions[:most].tobytes(), group))
@@ -272,7 +276,7 @@ class Kept:
 
 
 class Before:
-    """Starts of a round's runs, by index, in states that the round before left; held until the runs are done."""
+    """Starts of a round's branches, by index, in states that the round before left; held until these are done."""
 
     def __init__(self, starts: dict[int, Start]) -> None:
         self.starts = starts
@@ -286,8 +290,8 @@ class Before:
             self._uses[id(block)] = self._uses.get(id(block), 0) + 1
 
     def cut_back(self, number: int) -> None:
-        """Free the columns behind a run's start, where nothing else is in the block or begins there: a long context's
-        states are then extended in place, and not held twice."""
+        """Free the columns behind a branch's start, where nothing else is in the block or begins there: a long
+        context's states are then extended in place, and not held twice."""
         start = self.starts.get(number)
         if start is None or start.state is None or start.state.block.n_rows > 1:
             return

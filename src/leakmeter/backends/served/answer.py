@@ -14,16 +14,17 @@ from typing import Any, Literal
 import numpy as np
 
 from leakmeter.backends.served.capabilities import kind_of
-from leakmeter.backends.served.dialect import Abilities, Scored, TopRow
+from leakmeter.backends.served.dialect import Abilities, SequenceToScore, TopRow
 from leakmeter.core.cost import Sent
 from leakmeter.core.reductions import Labels, Top
-from leakmeter.core.request import FloatArray, Request, Scores
+from leakmeter.core.request import Request, Scores
 from leakmeter.errors import CapabilityError
+from leakmeter.stats.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    scored: Scored
+    scored: SequenceToScore
     kind: Literal["targets", "top", "rows"]
     """Log-probabilities of the response's tokens, a row's likeliest tokens, or whole rows."""
     rows: range
@@ -50,10 +51,10 @@ def answering(request: Request, has: Abilities) -> Answering:
     return _targets(request)
 
 
-def sequences(request: Request) -> list[Scored]:
+def sequences(request: Request) -> list[SequenceToScore]:
     """Each of a request's prompts with as much of the response as its rows need."""
     fed = request.response[: request.rows.stop]
-    return [Scored(tuple(prompt.ids.tolist()), fed) for prompt in request.prompts]
+    return [SequenceToScore(tuple(prompt.ids.tolist()), fed) for prompt in request.prompts]
 
 
 def _targets(request: Request) -> Answering:
@@ -99,9 +100,9 @@ def _labels(request: Request, reduction: Labels, has: Abilities) -> Answering:
     return Scores(np.asarray([[[row[label] for label in labels]] for row in by_token], dtype=np.float64))
 
 
-def _of_label(scored: Scored, label: int) -> Question:
+def _of_label(scored: SequenceToScore, label: int) -> Question:
     n = len(scored.response)
-    return Question(Scored(scored.prompt, (*scored.response, label)), "targets", range(n, n + 1))
+    return Question(SequenceToScore(scored.prompt, (*scored.response, label)), "targets", range(n, n + 1))
 
 
 def to_be_sent(requests: Sequence[Request], has: Abilities) -> Sent:
@@ -120,5 +121,5 @@ def to_be_sent(requests: Sequence[Request], has: Abilities) -> Sent:
     return Sent(len(questions), sum(n_tokens(question.scored) for question in questions), is_most)
 
 
-def n_tokens(scored: Scored) -> int:
+def n_tokens(scored: SequenceToScore) -> int:
     return len(scored.prompt) + len(scored.response)

@@ -17,8 +17,8 @@ from leakmeter.core.backend import Backend, Capabilities, Tokenizer
 from leakmeter.core.cost import Sent
 from leakmeter.core.drive import in_parts, joined
 from leakmeter.core.item import Item
-from leakmeter.core.plan import Chunk
 from leakmeter.core.request import DrawRequest, Request, Responses, Scores
+from leakmeter.core.tree import Chunk
 from leakmeter.errors import ModelError, ScoreError
 from leakmeter.overriding import override
 

@@ -21,19 +21,19 @@ from leakmeter.backends import served as folder
 from leakmeter.backends.served import DIALECTS
 from leakmeter.backends.served.dialect import Abilities
 from leakmeter.core.folder import module_in
-from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import VIRTUAL
-from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, Stretch, TargetLogProbs, Top
+from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, PartialRows, TargetLogProbs, Top
 from leakmeter.core.request import Request
+from leakmeter.core.tree import Chunk
 from leakmeter.errors import CapabilityError
 
-Kind = Literal["targets", "top", "rows"]
+AnswerKind = Literal["targets", "top", "rows"]
 """Log-probabilities of the response's tokens, a row's likeliest tokens, or whole rows."""
 
 _HERE: Final = "a model loaded here (--model hf:… or a directory)"
 
 
-def kind_of(request: Request, has: Abilities) -> Kind:
+def kind_of(request: Request, has: Abilities) -> AnswerKind:
     kind = _kind(request, has)
     if kind is None:
         able = [name for name, other in servers().items() if _kind(request, other) is not None]
@@ -46,7 +46,7 @@ def kind_of(request: Request, has: Abilities) -> Kind:
 
 def _plainer(request: Request, has: Abilities) -> str:
     """What a server can measure in place of a response under another λ or T, as the end of a sentence."""
-    reduction = request.reduction.reduction if isinstance(request.reduction, Stretch) else request.reduction
+    reduction = request.reduction.reduction if isinstance(request.reduction, PartialRows) else request.reduction
     if not isinstance(reduction, TargetLogProbs | MixtureLogProbs | NextTokenSample):
         return ""
     is_plain = reduction.context_weight == reduction.temperature == 1.0
@@ -60,15 +60,15 @@ def servers() -> dict[str, Abilities]:
 
 
 def check(chunk: Chunk, has: Abilities) -> None:
-    for run in chunk.runs:
-        if len(run.ids) and int(run.positions[-1]) != len(run.positions) - 1:
+    for branch in chunk.branches:
+        if len(branch.ids) and int(branch.positions[-1]) != len(branch.positions) - 1:
             raise CapabilityError(
                 "a served model allows no gaps between positions, so nothing can be masked in place; give --removal "
                 "drop, or " + _HERE
             )
-        if run.hidden:
+        if branch.hidden:
             raise CapabilityError(f"a served model cannot hide a piece of a prompt from later tokens; give {_HERE}")
-        if len(run.ids) and int(run.ids.max()) >= VIRTUAL:
+        if len(branch.ids) and int(branch.ids.max()) >= VIRTUAL:
             raise CapabilityError(f"a served model reads tokens, not the vectors of a soft prompt; give {_HERE}")
     for request in chunk.requests:
         kind_of(request, has)
@@ -79,7 +79,7 @@ def draws_responses(has: Abilities) -> bool:
     return has.samples and not has.whole_rows
 
 
-def _kind(request: Request, has: Abilities) -> Kind | None:
+def _kind(request: Request, has: Abilities) -> AnswerKind | None:
     reduction = request.reduction
     need = reduction.needs
     if need == "targets" and has.targets:

@@ -15,8 +15,8 @@ import numpy as np
 
 from leakmeter.backends.served.connection import Connection
 from leakmeter.core.plain import visible
-from leakmeter.core.request import FloatArray
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
+from leakmeter.stats.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class SequenceToScore:
     """Token ids to be scored: a prompt, and the response after it."""
 
     prompt: tuple[int, ...]
@@ -72,14 +72,14 @@ TopRow = dict[int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnResponse:
     ids: tuple[int, ...]
     log_probs: tuple[float, ...]
     """Raw (T = 1), nats; empty where the server gives none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RequestSetting:
     """Options of a request on which raw log-probabilities do not depend."""
 
     temperature: float = 1.0
@@ -95,14 +95,14 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbeAnswer:
     log_probs: FloatArray
     """(response,), nats."""
     n_cached: int | None
     """Tokens whose states the server says it had kept; None where it says nothing."""
 
 
-Control = Literal["temperature", "repetition_penalty", "presence_penalty", "cache"]
+SamplingControl = Literal["temperature", "repetition_penalty", "presence_penalty", "cache"]
 
 
 class Dialect(Protocol):
@@ -118,19 +118,19 @@ class Dialect(Protocol):
     def abilities(self) -> Abilities:
         """What it gives; known before any request of a measurement."""
 
-    def target_log_probs(self, scored: Scored) -> FloatArray:
+    def target_log_probs(self, scored: SequenceToScore) -> FloatArray:
         """Raw log-probabilities of the response's tokens, nats, (response,)."""
 
-    def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
+    def top_rows(self, scored: SequenceToScore, rows: range, k: int) -> list[TopRow]:
         """The k likeliest tokens of rows, and the response's token there, wherever it ranks. Row t predicts token t of
         the response; the last row predicts what comes next."""
 
-    def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
+    def whole_rows(self, scored: SequenceToScore, rows: range) -> FloatArray:
         """Log-probabilities over the whole vocabulary, nats, (row, vocab)."""
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
-    ) -> Drawn:
+    ) -> DrawnResponse:
         """A response drawn by the server without truncation of its distribution; temperature 0 is greedy."""
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
@@ -141,15 +141,15 @@ class Dialect(Protocol):
 class ProbedDialect(Protocol):
     """What `leakmeter doctor`, and no measurement, asks of a dialect: it shows whether log-probabilities are raw."""
 
-    controls: frozenset[Control]
-    """What of a `Setting` a request can be given."""
+    controls: frozenset[SamplingControl]
+    """What of a `RequestSetting` a request can be given."""
 
-    def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
+    def probed_log_probs(self, scored: SequenceToScore, setting: RequestSetting) -> ProbeAnswer:
         """As `target_log_probs`, by the same request under a setting."""
 
 
-SCORING: Final = Setting(temperature=0.0)
-UNCACHED: Final = Setting(temperature=0.0, reads_cache=False)
+SCORING: Final = RequestSetting(temperature=0.0)
+UNCACHED: Final = RequestSetting(temperature=0.0, reads_cache=False)
 
 
 def probed(dialect: Dialect, control: str) -> ProbedDialect | None:
@@ -377,7 +377,7 @@ UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "frequency_penalt
 """Where these are left out, vLLM and SGLang take them from the model's generation_config.json."""
 
 
-def ids_for(scored: Scored, rows: range) -> tuple[int, ...]:
+def ids_for(scored: SequenceToScore, rows: range) -> tuple[int, ...]:
     """Token ids whose own rows are the wanted ones: for the row of what comes next, any token is put there."""
     ids = (*scored.prompt, *scored.response)
     return (*ids, ids[-1]) if len(scored.response) in rows else ids
@@ -387,7 +387,7 @@ class RowsDialect(ABC):
     """A `Dialect`, but for what each server has of its own."""
 
     reads_prefix_cache = False
-    controls: frozenset[Control] = frozenset({"temperature", "repetition_penalty", "presence_penalty"})
+    controls: frozenset[SamplingControl] = frozenset({"temperature", "repetition_penalty", "presence_penalty"})
 
     def __init__(self, connection: Connection, model: str | None) -> None:
         """`model` is None for the only one that the server has."""
@@ -397,19 +397,19 @@ class RowsDialect(ABC):
 
     @abstractmethod
     def _rows(
-        self, scored: Scored, rows: range, k: int, setting: Setting = SCORING
+        self, scored: SequenceToScore, rows: range, k: int, setting: RequestSetting = SCORING
     ) -> tuple[list[dict[int, float]], int | None]:
         """Log-probabilities by token id of the k likeliest tokens of each row and of the token given there; how many
         tokens the server says it had cached."""
 
-    def target_log_probs(self, scored: Scored) -> FloatArray:
+    def target_log_probs(self, scored: SequenceToScore) -> FloatArray:
         return self.probed_log_probs(scored, SCORING).log_probs
 
-    def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
+    def probed_log_probs(self, scored: SequenceToScore, setting: RequestSetting) -> ProbeAnswer:
         rows, n_cached = self._rows(scored, range(len(scored.response)), 0, setting)
-        return Probed(response_log_probs(rows, scored.response, self._host) - self._excess, n_cached)
+        return ProbeAnswer(response_log_probs(rows, scored.response, self._host) - self._excess, n_cached)
 
-    def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
+    def top_rows(self, scored: SequenceToScore, rows: range, k: int) -> list[TopRow]:
         return [top_row_of(row, k, self._host, self._excess) for row in self._rows(scored, rows, k)[0]]
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from leakmeter.backends.served.dialect import UNCACHED, Dialect, Scored, probed
+from leakmeter.backends.served.dialect import UNCACHED, Dialect, SequenceToScore, probed
 from leakmeter.core.backend import Tokenizer
 from leakmeter.core.files import make_private, write_whole
 from leakmeter.core.record import JsonObject
@@ -69,10 +69,10 @@ def fingerprint(dialect: Dialect, tokenizer: Tokenizer) -> Fingerprint:
     return Fingerprint(hashlib.sha256(rounded.encode()).hexdigest()[:16], sums)
 
 
-def probes(tokenizer: Tokenizer) -> Iterator[Scored]:
+def probes(tokenizer: Tokenizer) -> Iterator[SequenceToScore]:
     for prompt, response in PROBES:
         ids = tokenizer.encode_data(prompt, first=True).ids
-        yield Scored((*tokenizer.start_ids, *ids), tokenizer.encode_data(response, first=False).ids)
+        yield SequenceToScore((*tokenizer.start_ids, *ids), tokenizer.encode_data(response, first=False).ids)
 
 
 SAME_NATS: Final = 0.3

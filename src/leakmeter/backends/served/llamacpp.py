@@ -17,16 +17,16 @@ from leakmeter.backends.served.dialect import (
     SCORING,
     UNCACHED,
     Abilities,
-    Control,
-    Drawn,
+    DrawnResponse,
+    RequestSetting,
     RowsDialect,
-    Scored,
+    SamplingControl,
+    SequenceToScore,
     Served,
-    Setting,
 )
 from leakmeter.core.record import JsonObject
-from leakmeter.core.request import FloatArray
 from leakmeter.overriding import override
+from leakmeter.stats.arrays import FloatArray
 
 _NOT_QUANTISED: Final = ("all F32", "F16", "BF16")
 _FIELDS: Final = ("completion_probabilities", "model", "timings", "tokens", "tokens_evaluated")
@@ -41,7 +41,7 @@ class LlamaCpp(RowsDialect):
     numbers by 0.2 to 0.3 nats."""
 
     name = "llamacpp"
-    controls = RowsDialect.controls | frozenset[Control](["cache"])
+    controls = RowsDialect.controls | frozenset[SamplingControl](["cache"])
     _n_vocab = 0
     _unforced: frozenset[int] = frozenset()
 
@@ -64,24 +64,24 @@ class LlamaCpp(RowsDialect):
     def abilities(self) -> Abilities:
         return Abilities.everything()
 
-    def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
+    def whole_rows(self, scored: SequenceToScore, rows: range) -> FloatArray:
         """Sums of 1.0002, the server's rounding, are made 1."""
         row_values, _ = self._rows(scored, rows, self._n_vocab, UNCACHED)
         return dialect.whole_rows_of(row_values, self._n_vocab, self._host)
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
-    ) -> Drawn:
+    ) -> DrawnResponse:
         """One request; the server ends a response with its own tokens for that too."""
         # The seed 2³² − 1 stands for a random one.
         how = {"n_predict": n_tokens, "n_probs": 1, "seed": seed % (2**32 - 1)}
-        answer = self._completion(prompt, Setting(temperature), how)
+        answer = self._completion(prompt, RequestSetting(temperature), how)
         with dialect.reading(self._host):
             drawn, rows = dialect.token_ids(answer["tokens"]), answer.get("completion_probabilities") or ()
             n = next((i for i, token in enumerate(drawn, 1) if token in stop_ids), len(drawn))
             # The rows of parts of characters are left out, and nothing says which these are.
             values = [row["logprob"] for row in rows[:n]] if len(rows) == len(drawn) else []
-        return Drawn(drawn[:n], tuple(dialect.log_probs_of(values, len(values), self._host).tolist()))
+        return DrawnResponse(drawn[:n], tuple(dialect.log_probs_of(values, len(values), self._host).tolist()))
 
     @override
     def tokenize(self, text: str) -> tuple[int, ...] | None:
@@ -91,7 +91,7 @@ class LlamaCpp(RowsDialect):
 
     @override
     def _rows(
-        self, scored: Scored, rows: range, k: int, setting: Setting = SCORING
+        self, scored: SequenceToScore, rows: range, k: int, setting: RequestSetting = SCORING
     ) -> tuple[list[dict[int, float]], int]:
         """One request, and one for each token that no grammar can force; the first says how much was cached."""
         token_rows: list[dict[int, float]] = []
@@ -123,7 +123,7 @@ class LlamaCpp(RowsDialect):
     def _any_row(self) -> JsonObject:
         return {"n_predict": 1, "n_probs": self._n_vocab, "grammar": "root ::= [ -~]+"}
 
-    def _completion(self, ids: Sequence[int], setting: Setting, options: Mapping[str, Any]) -> JsonObject:
+    def _completion(self, ids: Sequence[int], setting: RequestSetting, options: Mapping[str, Any]) -> JsonObject:
         caching = self.reads_prefix_cache if setting.reads_cache is None else setting.reads_cache
         how = {**_ALWAYS, **_DRAWING, **setting.sampling, "repeat_penalty": setting.repetition_penalty, **options}
         body = {"prompt": list(ids), "cache_prompt": caching, **how}

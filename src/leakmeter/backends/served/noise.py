@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from leakmeter.backends.served.dialect import UNCACHED, Dialect, ProbedDialect, Scored, probed
+from leakmeter.backends.served.dialect import UNCACHED, Dialect, ProbedDialect, SequenceToScore, probed
 
 if TYPE_CHECKING:
     from leakmeter.backends.served.connection import Connection
@@ -57,7 +57,7 @@ class Noise:
     """Most requests at a time: with more of them the company is another."""
 
 
-def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence[Scored]) -> Noise:
+def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence[SequenceToScore]) -> Noise:
     """Measure the noise on some sequences, best ones like those of a run: as long, and with a common beginning."""
 
     values_of = partial(_values, dialect)
@@ -85,22 +85,22 @@ def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence
     )
 
 
-def noise_requests(dialect: Dialect, sequences: Sequence[Scored]) -> list[Scored]:
+def noise_requests(dialect: Dialect, sequences: Sequence[SequenceToScore]) -> list[SequenceToScore]:
     single = [alone for parts in _split(dialect, sequences) for alone in parts.values()]
     return [*sequences] * (_ONE_BY_ONE + _TOGETHER + int(_controlled(dialect) is not None)) + single
 
 
-def sequences_of(item: Item) -> list[Scored]:
+def sequences_of(item: Item) -> list[SequenceToScore]:
     """Sequences to measure the noise of a case on: a few of its own prompts, each with its response. Where there is no
     response yet, the last tokens of the prompt stand for it."""
-    sequences: dict[Scored, None] = {}
+    sequences: dict[SequenceToScore, None] = {}
     for prompt in item.typical_prompts:
         ids = tuple(prompt.ids.tolist())
         if item.response:
-            sequences[Scored(ids, item.response)] = None
+            sequences[SequenceToScore(ids, item.response)] = None
         else:
             cut = max(1, len(ids) - _TAIL)
-            sequences[Scored(ids[:cut], ids[cut:])] = None
+            sequences[SequenceToScore(ids[:cut], ids[cut:])] = None
     return list(sequences)
 
 
@@ -109,23 +109,23 @@ def _controlled(dialect: Dialect) -> ProbedDialect | None:
     return probed(dialect, "cache") if dialect.reads_prefix_cache else None
 
 
-def _split(dialect: Dialect, sequences: Sequence[Scored]) -> list[dict[int, Scored]]:
+def _split(dialect: Dialect, sequences: Sequence[SequenceToScore]) -> list[dict[int, SequenceToScore]]:
     """For each sequence its response's last tokens by their index, each alone behind those before it."""
     if not dialect.abilities().targets:
         return [{} for _ in sequences]
-    parts: list[dict[int, Scored]] = []
+    parts: list[dict[int, SequenceToScore]] = []
     for prompt, response in ((sequence.prompt, sequence.response) for sequence in sequences):
         n = len(response)
         last = range(max(0, n - _SINGLE_TOKENS), n) if n > 1 else ()
-        parts.append({t: Scored((*prompt, *response[:t]), response[t : t + 1]) for t in last})
+        parts.append({t: SequenceToScore((*prompt, *response[:t]), response[t : t + 1]) for t in last})
     return parts
 
 
-def _values(dialect: Dialect, scored: Scored) -> _Values:
+def _values(dialect: Dialect, scored: SequenceToScore) -> _Values:
     has = dialect.abilities()
     if has.targets:
         return dict(enumerate(dialect.target_log_probs(scored).tolist()))
-    (row,) = dialect.top_rows(Scored(scored.prompt, ()), range(1), has.most_top or 1)
+    (row,) = dialect.top_rows(SequenceToScore(scored.prompt, ()), range(1), has.most_top or 1)
     return row
 
 

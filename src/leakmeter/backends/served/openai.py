@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from leakmeter.backends.served import dialect
 from leakmeter.backends.served.connection import Connection
-from leakmeter.backends.served.dialect import Abilities, Drawn, Scored, Served, TopRow
+from leakmeter.backends.served.dialect import Abilities, DrawnResponse, SequenceToScore, Served, TopRow
 from leakmeter.core.backend import Tokenizer
 from leakmeter.core.record import JsonObject
-from leakmeter.core.request import FloatArray
 from leakmeter.errors import CapabilityError
+from leakmeter.stats.arrays import FloatArray
 
 _COMPLETIONS: Final = "v1/completions"
 _CHAT: Final = "v1/chat/completions"
@@ -60,7 +60,7 @@ class OpenAi:
     def abilities(self) -> Abilities:
         return Abilities.of_targets(0) if self._echoes else replace(_BY_CHAT, most_top=self._most_top)
 
-    def target_log_probs(self, scored: Scored) -> FloatArray:
+    def target_log_probs(self, scored: SequenceToScore) -> FloatArray:
         ids, n_prompt = (*scored.prompt, *scored.response), len(scored.prompt)
         choice = self._choice(_COMPLETIONS, self._echo(ids), 2 * len(ids))
         with dialect.reading(self._host):
@@ -70,7 +70,7 @@ class OpenAi:
             dialect.check_echo(values, self._host)
             return dialect.log_probs_of(values[n_prompt : len(ids)], len(scored.response), self._host)
 
-    def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
+    def top_rows(self, scored: SequenceToScore, rows: range, k: int) -> list[TopRow]:
         """One request to chat, about the first token of its answer; tokens without an id are left out."""
         if scored.response or rows != range(1):
             raise CapabilityError(
@@ -85,19 +85,19 @@ class OpenAi:
                     log_probs.setdefault(ids[0], entry["logprob"])
         return [dialect.top_row_of(log_probs, 0, self._host)]
 
-    def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
+    def whole_rows(self, scored: SequenceToScore, rows: range) -> FloatArray:
         raise CapabilityError(f"the server {self._host} does not return rows of the whole vocabulary")
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
-    ) -> Drawn:
+    ) -> DrawnResponse:
         options = {"max_tokens": n_tokens, "temperature": temperature, "top_p": 1.0, "seed": seed}
         if self._echoes:
             choice = self._choice(_COMPLETIONS, {"model": self._model, "prompt": [list(prompt)], **options}, n_tokens)
         else:
             choice = self._choice(_CHAT, self._chat(self._text(prompt)) | options, n_tokens)
         with dialect.reading(self._host):
-            return Drawn(self._ids(choice["text"] if self._echoes else choice["message"]["content"]), ())
+            return DrawnResponse(self._ids(choice["text"] if self._echoes else choice["message"]["content"]), ())
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
         return None

@@ -15,17 +15,17 @@ from leakmeter.backends.served.dialect import (
     SCORING,
     UNTRUNCATED,
     Abilities,
-    Drawn,
+    DrawnResponse,
+    RequestSetting,
     RowsDialect,
-    Scored,
+    SequenceToScore,
     Served,
-    Setting,
     ids_for,
 )
 from leakmeter.core.record import JsonObject
-from leakmeter.core.request import FloatArray
 from leakmeter.errors import CapabilityError
 from leakmeter.overriding import override
+from leakmeter.stats.arrays import FloatArray
 
 _MOST_TOP: Final = 100
 """No limit is documented; every entry is a line of JSON."""
@@ -60,23 +60,23 @@ class SGLang(RowsDialect):
         """No whole rows: the server does not tell the size of its vocabulary."""
         return SERVERS["sglang"]
 
-    def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
+    def whole_rows(self, scored: SequenceToScore, rows: range) -> FloatArray:
         raise CapabilityError(f"the server {self._host} gives no whole rows")
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
-    ) -> Drawn:
+    ) -> DrawnResponse:
         options = {"max_new_tokens": n_tokens, "sampling_seed": seed, "stop_token_ids": list(stop_ids)}
-        meta = self._generated(prompt, {**Setting(temperature).sampling, **options}, {})
+        meta = self._generated(prompt, {**RequestSetting(temperature).sampling, **options}, {})
         with dialect.reading(self._host):
             drawn = meta["output_token_logprobs"]
             ids = dialect.token_ids(token for _, token, *_ in drawn)
             values = [value for value, *_ in drawn] if temperature in _RAW_AT else []
-        return Drawn(ids, tuple(dialect.log_probs_of(values, len(values), self._host).tolist()))
+        return DrawnResponse(ids, tuple(dialect.log_probs_of(values, len(values), self._host).tolist()))
 
     @override
     def _rows(
-        self, scored: Scored, rows: range, k: int, setting: Setting = SCORING
+        self, scored: SequenceToScore, rows: range, k: int, setting: RequestSetting = SCORING
     ) -> tuple[list[dict[int, float]], int | None]:
         ids, start = ids_for(scored, rows), len(scored.prompt) - 1 + rows.start
         options = {"logprob_start_len": start, "top_logprobs_num": k}

@@ -17,16 +17,16 @@ from leakmeter.backends.served.dialect import (
     SCORING,
     UNTRUNCATED,
     Abilities,
-    Drawn,
+    DrawnResponse,
+    RequestSetting,
     RowsDialect,
-    Scored,
+    SequenceToScore,
     Served,
-    Setting,
     ids_for,
 )
 from leakmeter.core.record import JsonObject
-from leakmeter.core.request import FloatArray
 from leakmeter.overriding import override
+from leakmeter.stats.arrays import FloatArray
 
 _COMPLETIONS: Final = "v1/completions"
 _DEFAULT_TOP: Final = 20
@@ -62,22 +62,22 @@ class Vllm(RowsDialect):
     def abilities(self) -> Abilities:
         return Abilities.everything() if self._most_top is None else Abilities.of_targets(self._most_top)
 
-    def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
+    def whole_rows(self, scored: SequenceToScore, rows: range) -> FloatArray:
         return dialect.whole_rows_of(self._rows(scored, rows, -1)[0], self._n_vocab, self._host)
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
-    ) -> Drawn:
+    ) -> DrawnResponse:
         options = {"max_tokens": n_tokens, "seed": seed, "stop_token_ids": list(stop_ids), "logprobs": 0}
-        choice = self._choice(prompt, {**UNTRUNCATED, **Setting(temperature).sampling, **options})
+        choice = self._choice(prompt, {**UNTRUNCATED, **RequestSetting(temperature).sampling, **options})
         with dialect.reading(self._host):
             ids = dialect.token_ids(choice["token_ids"])
             values = choice["logprobs"]["token_logprobs"]
-        return Drawn(ids, tuple(dialect.log_probs_of(values, len(ids), self._host).tolist()))
+        return DrawnResponse(ids, tuple(dialect.log_probs_of(values, len(ids), self._host).tolist()))
 
     @override
     def _rows(
-        self, scored: Scored, rows: range, k: int, setting: Setting = SCORING
+        self, scored: SequenceToScore, rows: range, k: int, setting: RequestSetting = SCORING
     ) -> tuple[list[dict[int, float]], None]:
         """One request, `prompt_logprobs` k; with k −1, the whole vocabulary."""
         ids = ids_for(scored, rows)

@@ -13,7 +13,7 @@ from leakmeter.errors import DataError, UnknownNameError
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class DatasetRecord:
     """A case without a response, and the response that people wrote."""
 
     case: Case
@@ -31,10 +31,10 @@ class Dataset:
     """Of the prompt; see `text.templates`."""
     max_context_tokens: int
     """Where Flemings et al. cut a context, Section 4.1."""
-    to_record: Callable[[Fields, str, str], Record]
+    to_record: Callable[[Fields, str, str], DatasetRecord]
     """Fields, the id to take where they have none, and where they stand (for errors) to a record."""
 
-    def load(self, path: str | None, *, n: int | None = None, seed: int | None = None) -> list[Record]:
+    def load(self, path: str | None, *, n: int | None = None, seed: int | None = None) -> list[DatasetRecord]:
         """Records, in the order of the file; without a path from the hub, through the `datasets` library. `n` are
         chosen by the seed, all by default and where there are fewer; without a seed the first, as the paper's code
         takes them."""

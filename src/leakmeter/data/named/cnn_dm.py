@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from leakmeter.core.case import Case, Document
-from leakmeter.data.named import Dataset, Record
+from leakmeter.data.named import Dataset, DatasetRecord
 from leakmeter.data.records import Fields, text_of
 
 
-def _to_record(fields: Fields, number: str, where: str) -> Record:
+def _to_record(fields: Fields, number: str, where: str) -> DatasetRecord:
     id_ = fields.get("id")
     case = Case(
         id=number if id_ is None else str(id_),
@@ -15,7 +15,7 @@ def _to_record(fields: Fields, number: str, where: str) -> Record:
         # The query, that a summary is asked for, is part of the template.
         query="",
     )
-    return Record(case, text_of(fields, ("highlights", "summary"), where))
+    return DatasetRecord(case, text_of(fields, ("highlights", "summary"), where))
 
 
 DATASET = Dataset(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from leakmeter.core.case import Case, Document
-from leakmeter.data.named import Dataset, Record
+from leakmeter.data.named import Dataset, DatasetRecord
 from leakmeter.data.records import Fields, text_of
 from leakmeter.errors import DataError
 
 
-def _to_record(fields: Fields, number: str, where: str) -> Record:
+def _to_record(fields: Fields, number: str, where: str) -> DatasetRecord:
     """A record of `ori_pqal.json` (upper-case fields) or of the hub (lower-case ones)."""
     id_ = fields.get("pubid") or fields.get("id") or number
     case = Case(
@@ -16,7 +16,7 @@ def _to_record(fields: Fields, number: str, where: str) -> Record:
         documents=(Document("abstract", _context(fields, where)),),
         query=text_of(fields, ("question",), where),
     )
-    return Record(case, text_of(fields, ("long_answer",), where))
+    return DatasetRecord(case, text_of(fields, ("long_answer",), where))
 
 
 def _context(fields: Fields, where: str) -> str:

@@ -38,7 +38,7 @@ from leakmeter.data.mapping import Fields, checked_text
 from leakmeter.data.records import records_of_hub
 from leakmeter.data.rows import read_rows
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.text.exemplars import Example, Task
+from leakmeter.text.exemplars import LabelledText, Task
 
 Split = Literal["train", "test"]
 _WHOLE = re.compile(r"([+-]?\d+)\.0+")
@@ -49,7 +49,7 @@ _ANSWER = "response"
 _KEYS = ("name", "instruction", "answer", "label_column", "fields", "labels")
 
 
-class Record(NamedTuple):
+class TaskRecord(NamedTuple):
     id: str
     """Its own, or its place in the data: all that it is called by."""
     fields: Fields
@@ -64,7 +64,7 @@ def read_examples(
     mapping: Mapping[str, str] | None = None,
     needed: Collection[str] = (),
     text_field: str | None = None,
-) -> Iterator[Record]:
+) -> Iterator[TaskRecord]:
     """Records of exemplars or queries, of what `data.rows.read_rows` reads, in order; no two have one id. Columns that
     are not `needed` are mapped where they are there; `text_field` is the column of a record that is a text."""
     seen: set[str] = set()
@@ -84,7 +84,7 @@ def read_examples(
         if id_ in seen:
             raise DataError(f"{where}: id {_shown(id_)} is used by two records; make ids unique")
         seen.add(id_)
-        yield Record(id_, fields, where)
+        yield TaskRecord(id_, fields, where)
     if not seen:
         name = f"'{data}'" if isinstance(data, str | Path) else "the data"
         raise DataError(f"{source or name}: it has no record")
@@ -137,7 +137,7 @@ class TaskData:
         labelled: bool = True,
         answered: bool = False,
         mapping: Mapping[str, str] | None = None,
-    ) -> list[Example]:
+    ) -> list[LabelledText]:
         """Records, in the order of the file; without a path from the hub, through the `datasets` library: train for
         exemplars, test for queries. All else is as for `examples`."""
         if path is not None:
@@ -156,7 +156,7 @@ class TaskData:
         labelled: bool = True,
         answered: bool = False,
         mapping: Mapping[str, str] | None = None,
-    ) -> list[Example]:
+    ) -> list[LabelledText]:
         """Records of anything that `data.rows.read_rows` reads, in order; columns may be named in any case. Unless
         `labelled`, a record without a label, or without the column, has none. `answered`: the column `response` says
         which label was answered, where there is such a column. `mapping` says at which paths columns stand; of what is
@@ -165,11 +165,11 @@ class TaskData:
         columns = [name for choices in self.texts for choice in choices for name in choice]
         alone = columns[0] if len(columns) == 1 and not labelled else None
         needed = {*columns, *(column.name for column in self.labels if labelled)}
-        examples: list[Example] = []
+        examples: list[LabelledText] = []
         for record in read_examples(data, source, mapping=mapping, needed=needed, text_field=alone):
             label = self._label(record.fields, words, labelled, record.where)
             answer = self._answer(record.fields, words, record.where) if answered else None
-            examples.append(Example(record.id, self._texts(record.fields, record.where), label, answer))
+            examples.append(LabelledText(record.id, self._texts(record.fields, record.where), label, answer))
         return examples
 
     def _texts(self, fields: Fields, where: str) -> tuple[str, ...]:

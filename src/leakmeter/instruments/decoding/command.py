@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from leakmeter.commands import output
 from leakmeter.commands.call import CallOptions, CaseOptions, FunctionOptions, function, function_of_cases, measured
 from leakmeter.commands.cases import log_formats, read_cases, run_cases
-from leakmeter.commands.options import Flag, RunOptions, Source
+from leakmeter.commands.options import CaseSource, FlagOption, RunOptions
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.engine.loading import ModelOptions
 from leakmeter.errors import UsageError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from leakmeter.engine.loading import KeptModel
     from leakmeter.instruments.decoding.frontier import Frontier
     from leakmeter.instruments.decoding.result import DecodeResult
-    from leakmeter.results.result import AnyResult, Part
+    from leakmeter.results.result import AnyResult, PartContent
     from leakmeter.results.results import Results
 
 
@@ -48,12 +48,12 @@ app.command(frontier_command, name="frontier")
 @app.default
 def decode_command(
     *,
-    source: Source | None = None,
+    source: CaseSource | None = None,
     measure: Annotated[_Options | None, Parameter(name="*")] = None,
     delta: float = 1e-5,
     prompt: Annotated[TemplateOptions | None, Parameter(name="*")] = None,
     run: RunOptions | None = None,
-    public: Flag = False,
+    public: FlagOption = False,
 ) -> None:
     """Draw a response from a mixture of the model with and without a context, and measure what each token leaks.
 
@@ -86,7 +86,7 @@ def decode_command(
         raise UsageError("--public is for a response with a guarantee; give --epsilon")
     if public and run.dry_run:
         raise UsageError("--dry-run reveals the length of a context; remove it or --public")
-    loaded = read_cases(source or Source())
+    loaded = read_cases(source or CaseSource())
     check_guarantee(measure, loaded.cases, delta)
     precision = precision_for(measure, run.model, run.dtype)
     if measure.epsilon is not None and measure.seed is not None:
@@ -94,7 +94,7 @@ def decode_command(
     seeded = measure.seeded()
     settings = PromptSettings(unit=WHOLE, **asdict(prompt or TemplateOptions()))
 
-    def results(parts: Iterable[Part]) -> Iterator[AnyResult]:
+    def results(parts: Iterable[PartContent]) -> Iterator[AnyResult]:
         from leakmeter.instruments.decoding.result import DecodeResult
 
         for result in DecodeResult.from_run(parts, asdict(seeded), delta=delta):
@@ -169,7 +169,7 @@ def decode(model: KeptModel, data: Any, options: DecodeOptions) -> Results[Decod
     model = model.in_precision(precision_for(seeded, model.source, model.dtype))
     check_precision(seeded, model.backend.dtype)
 
-    def results(parts: Iterable[Part]) -> Iterator[DecodeResult]:
+    def results(parts: Iterable[PartContent]) -> Iterator[DecodeResult]:
         return DecodeResult.from_run(parts, asdict(seeded), delta=options.delta)
 
     size = seeded.together if len(cases.cases) > 1 else 1

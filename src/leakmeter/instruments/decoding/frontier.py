@@ -12,11 +12,11 @@ import numpy as np
 
 from leakmeter.core.plain import to_json
 from leakmeter.core.record import Record
-from leakmeter.core.request import FloatArray
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.decoding.sweep import EPSILON, SYMBOLS, Sweep
 from leakmeter.overriding import override
 from leakmeter.stats import stats
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.frontier import (
     NO_KNEE,
     KneeShares,
@@ -32,7 +32,7 @@ from leakmeter.studies.contexts import Contexts
 from leakmeter.studies.expected import estimate, whole_by_token, whole_context_nats
 from leakmeter.studies.quality import Quality
 from leakmeter.studies.table import columns, responses_of
-from leakmeter.studies.tables import HUNDREDTHS, NUMBER, Column, Columns, Row, share_text
+from leakmeter.studies.tables import HUNDREDTHS, NUMBER, StudyColumn, StudyColumns, StudyRow, share_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from leakmeter.report.blocks import Report
 
 
-Verdict = Literal["knee", "no knee", "same utility", "same leakage", "one case", "one setting"]
+FrontierVerdict = Literal["knee", "no knee", "same utility", "same leakage", "one case", "one setting"]
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ResampledMeans:
     """A quantity of every case under every setting, and its means over resamples of the cases."""
 
     values: FloatArray
@@ -59,10 +59,10 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SettingChoice:
     """Which setting to ship, by number, and why."""
 
-    verdict: Verdict
+    verdict: FrontierVerdict
     ship: int | None
     """The knee; without one the least leaking setting where nothing speaks for another, or None."""
     least: int
@@ -83,7 +83,7 @@ class Choice:
         return self.shares.of_setting[self.ship] >= 0.5
 
 
-def choose(leakage: Evidence, utility: Evidence) -> Choice:
+def choose(leakage: ResampledMeans, utility: ResampledMeans) -> SettingChoice:
     """Weigh leakage against utility.
 
     There is a knee only if some setting is more useful than the least leaking one by more than chance, and some leaks
@@ -95,8 +95,8 @@ def choose(leakage: Evidence, utility: Evidence) -> Choice:
     knee = int(knees(leaks, uses))
     shares = None if n_cases == 1 or n_settings == 1 else knee_shares(leakage.resampled, utility.resampled)
 
-    def choice(verdict: Verdict, ship: int | None) -> Choice:
-        return Choice(verdict, ship, hull[0], hull[-1], tuple(hull), shares)
+    def choice(verdict: FrontierVerdict, ship: int | None) -> SettingChoice:
+        return SettingChoice(verdict, ship, hull[0], hull[-1], tuple(hull), shares)
 
     if n_settings == 1:
         return choice("one setting", None)
@@ -109,7 +109,7 @@ def choose(leakage: Evidence, utility: Evidence) -> Choice:
     return choice("no knee", None) if knee == NO_KNEE else choice("knee", knee)
 
 
-def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cases: int) -> str:
+def sentence(choice: SettingChoice, utility: str, kind: str, rows: Sequence[StudyRow], n_cases: int) -> str:
     title = COLUMNS[utility].heading
     names = [f"{SYMBOLS[kind]} = {row[kind]:g}" for row in rows]
     best, least = names[choice.best], names[choice.least]
@@ -148,14 +148,14 @@ def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cas
     return f"{title}: {lead}. {_leaks(rows[choice.ship], ship)}; {cost}."
 
 
-def _leaks(row: Row, name: str) -> str:
+def _leaks(row: StudyRow, name: str) -> str:
     leakage = f"{name} leaks {row['nats']:.2f} nats a response{_interval(row['nats_low'], row['nats_high'], '.2f')}"
     if "guaranteed_nats_most" in row:
         leakage += f", where at most {row['guaranteed_nats_most']:g} were guaranteed"
     return leakage
 
 
-def _cost(rows: Sequence[Row], number: int, utility: str) -> str:
+def _cost(rows: Sequence[StudyRow], number: int, utility: str) -> str:
     """How far a setting is below the best, in points of a hundredth."""
     row, name = rows[number], f"{utility}_less_best"
     low, high = -100.0 * row[f"{name}_high"], -100.0 * row[f"{name}_low"]
@@ -168,19 +168,19 @@ def _interval(low: float, high: float, form: str) -> str:
 
 ROUGE: Final = "rouge_l_f1"
 BERTSCORE: Final = "bertscore_f1"
-COLUMNS: Final[Columns] = {
+COLUMNS: Final[StudyColumns] = {
     **Contexts.columns,
-    "n_tokens": Column("tokens, mean", NUMBER),
-    "guaranteed_nats_most": Column("guaranteed n·ε, most", NUMBER),
-    "spent_nats_most": Column("spent, most", NUMBER),
-    f"{ROUGE}_less_best": Column("ROUGE-L F1 less the best's, paired", HUNDREDTHS),
-    f"{ROUGE}_knee_share": Column("knee by ROUGE-L", share_text),
-    f"{BERTSCORE}_less_best": Column("BERTScore F1 less the best's, paired", HUNDREDTHS),
-    f"{BERTSCORE}_knee_share": Column("knee by BERTScore", share_text),
+    "n_tokens": StudyColumn("tokens, mean", NUMBER),
+    "guaranteed_nats_most": StudyColumn("guaranteed n·ε, most", NUMBER),
+    "spent_nats_most": StudyColumn("spent, most", NUMBER),
+    f"{ROUGE}_less_best": StudyColumn("ROUGE-L F1 less the best's, paired", HUNDREDTHS),
+    f"{ROUGE}_knee_share": StudyColumn("knee by ROUGE-L", share_text),
+    f"{BERTSCORE}_less_best": StudyColumn("BERTScore F1 less the best's, paired", HUNDREDTHS),
+    f"{BERTSCORE}_knee_share": StudyColumn("knee by BERTScore", share_text),
 }
 BOOTSTRAP_SEED: Final = 0  # never that of the draws, which is secret with ε
 
-Scores = Mapping[str, Sequence[FloatArray]]
+UtilityScores = Mapping[str, Sequence[FloatArray]]
 """Names of utilities to one array a setting, (case,): each case's mean over its responses."""
 
 
@@ -233,7 +233,7 @@ class Frontier(Record):
     n_cases: int
     n_truncated: int
     """Cases whose contexts did not fit the model's window."""
-    settings: tuple[Row, ...]
+    settings: tuple[StudyRow, ...]
     """A row each, as in the table: means over the cases, with their intervals as `…_low` and `…_high`."""
     choices: dict[str, FrontierChoice]
     """By utility."""
@@ -285,14 +285,14 @@ class Frontier(Record):
         return charts.write(figure_of(self, footer=footer), Path(stem))
 
 
-def frontier_of(sweep: Sweep, cells: Sequence[FinishedCell], scores: Scores) -> Frontier:
+def frontier_of(sweep: Sweep, cells: Sequence[FinishedCell], scores: UtilityScores) -> Frontier:
     leakage = np.stack([_whole_nats(finished) for finished in cells], axis=1)  # (case, setting)
-    leaks = Evidence(leakage, resampled_means(leakage, seed=BOOTSTRAP_SEED))
+    leaks = ResampledMeans(leakage, resampled_means(leakage, seed=BOOTSTRAP_SEED))
     rows = [_row(sweep, finished, value) for finished, value in zip(cells, sweep.values, strict=True)]
     choices: dict[str, FrontierChoice] = {}
     for name, of_settings in scores.items():
         utility = np.stack(list(of_settings), axis=1)
-        uses = Evidence(utility, resampled_means(utility, seed=BOOTSTRAP_SEED))
+        uses = ResampledMeans(utility, resampled_means(utility, seed=BOOTSTRAP_SEED))
         choice = choose(leaks, uses)
         for number, row in enumerate(rows):
             row |= columns(name, estimate(utility[:, number].tolist(), seed=BOOTSTRAP_SEED))
@@ -331,7 +331,7 @@ def frontier_of(sweep: Sweep, cells: Sequence[FinishedCell], scores: Scores) -> 
 
 def utilities_of(
     cells: Sequence[FinishedCell], wanted: Quality, directory: Path | None, notify: Callable[[str], None]
-) -> Scores:
+) -> UtilityScores:
     """ROUGE-L F1 of every case and setting, and BERTScore F1 where it is wanted and its model at hand.
 
     Scores of an encoder are kept in `directory`; `notify` gets a line on a utility that is left out, and why.
@@ -363,7 +363,7 @@ def _bertscore(finished: FinishedCell, wanted: Quality, directory: Path | None) 
     return kept_scores(directory / f"{finished.cell.stem}-bertscore.json", about, score)
 
 
-def _row(sweep: Sweep, cell: FinishedCell, value: float) -> Row:
+def _row(sweep: Sweep, cell: FinishedCell, value: float) -> StudyRow:
     by_token = [
         float(np.mean([values.mean() for values in whole_by_token(measurements)])) for _, measurements in cell.measured
     ]
@@ -372,7 +372,7 @@ def _row(sweep: Sweep, cell: FinishedCell, value: float) -> Row:
         every = (measurement for _, measurements in cell.measured for measurement in measurements)
         return [measurement.values for measurement in every if measurement.statistic == statistic]
 
-    row: Row = {sweep.kind: value}
+    row: StudyRow = {sweep.kind: value}
     row |= columns("nats", estimate(_whole_nats(cell).tolist(), seed=BOOTSTRAP_SEED))
     row |= columns("nats_per_token", estimate(by_token, seed=BOOTSTRAP_SEED))
     row["n_tokens"] = stats.mean([len(values) for values in values_of("loss")])

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.cases import log_formats
-from leakmeter.commands.options import RunOptions, Text
+from leakmeter.commands.options import RunOptions, TextOption
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
@@ -23,7 +23,7 @@ from leakmeter.text.templates import TemplateOptions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from leakmeter.data.named import Record
+    from leakmeter.data.named import DatasetRecord
     from leakmeter.instruments.decoding.sweep import Sweep
     from leakmeter.report.blocks import Report
     from leakmeter.studies.cells import FinishedCell
@@ -50,10 +50,10 @@ class Drawing(Decode):
 @Parameter(name="*", negative="")
 def frontier_command(
     *,
-    data: Text,
+    data: TextOption,
     map: list[str] | None = None,
     format: str | None = None,
-    context_from: Text | None = None,
+    context_from: TextOption | None = None,
     lambdas: Annotated[_Values, Parameter(name=("--lambda", "--cid-lambda")), _SWEPT] = None,
     epsilon: Annotated[_Values, _SWEPT] = None,
     drawing: Annotated[Drawing | None, Parameter(name="*")] = None,
@@ -143,7 +143,12 @@ def frontier_command(
 
 
 def _run(
-    sweep: Sweep, records: Sequence[Record], settings: PromptSettings, quality: Quality, run: RunOptions, command: str
+    sweep: Sweep,
+    records: Sequence[DatasetRecord],
+    settings: PromptSettings,
+    quality: Quality,
+    run: RunOptions,
+    command: str,
 ) -> None:
     from leakmeter.commands.progress import study_progress
     from leakmeter.core.files import made_for
@@ -265,7 +270,7 @@ def _command(sweep: Sweep, words: Mapping[str, object]) -> str:
     return shlex.join(parts)
 
 
-def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, run: RunOptions) -> None:
+def _predict(sweep: Sweep, records: Sequence[DatasetRecord], settings: PromptSettings, run: RunOptions) -> None:
     """Print what the sweep will take: every setting costs the same."""
     from rich.text import Text
 

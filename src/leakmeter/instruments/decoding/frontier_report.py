@@ -9,7 +9,7 @@ from typing import Final
 from leakmeter.instruments.decoding.frontier import COLUMNS, Frontier
 from leakmeter.instruments.decoding.sweep import SYMBOLS
 from leakmeter.report import blocks as b
-from leakmeter.studies.tables import Row, cell_text, decimals, interval_of, share_text
+from leakmeter.studies.tables import StudyRow, cell_text, decimals, interval_of, share_text
 
 _ADVICE: Final = {
     "settled": ("A knee in half of the resamples or more", "ship it"),
@@ -66,7 +66,7 @@ def report(frontier: Frontier, *, command: str | None = None) -> b.Report:
         lead="Every case was answered under every setting. Leakage is the influence of the whole context on the "
         "response; utility is the response's agreement with the reference.",
         scripted=False,
-        command=b.Command.from_line(command),
+        command=b.CommandLine.from_line(command),
     )
 
 
@@ -106,7 +106,7 @@ def figure_of(frontier: Frontier, *, footer: str) -> b.Chart:
     return b.Chart("frontier", title, panels, footer=footer, panel_inches=(5.2, 4.2))
 
 
-def _series(frontier: Frontier, utility: str) -> Iterator[b.Series]:
+def _series(frontier: Frontier, utility: str) -> Iterator[b.ChartSeries]:
     rows, kind, choice = frontier.settings, frontier.kind, frontier.choices[utility]
     values = [row[kind] for row in rows]
     knee = None if choice.knee is None else values.index(choice.knee)
@@ -119,7 +119,7 @@ def _series(frontier: Frontier, utility: str) -> Iterator[b.Series]:
     if knee is not None:
         ends = [rows[i] for i in (efficient[0], efficient[-1])]
         xs, ys = ([scale * row[name] for row in ends] for name, scale in (("nats", 1.0), (utility, 100.0)))
-        yield b.Series("line", ys, xs, name="chord between the ends", faded=True)
+        yield b.ChartSeries("line", ys, xs, name="chord between the ends", faded=True)
         share = share_text(rows[knee][f"{utility}_knee_share"])
         knee_text = "knee" if choice.settled else "unsettled knee"
         label = f"{knee_text}: {SYMBOLS[kind]} = {values[knee]:g}, in {share} of resamples"
@@ -127,21 +127,21 @@ def _series(frontier: Frontier, utility: str) -> Iterator[b.Series]:
 
 
 def _points(
-    frontier: Frontier, utility: str, indices: Sequence[int], draws: b.Draws, name: str, colour: int | None,
+    frontier: Frontier, utility: str, indices: Sequence[int], draws: b.SeriesStyle, name: str, colour: int | None,
     remark: str = "",
-) -> b.Series:  # fmt: skip
+) -> b.ChartSeries:  # fmt: skip
     """Some settings, in the order of their leakage."""
     shown = sorted((frontier.settings[i] for i in indices), key=lambda row: row["nats"])
     xs, x_low, x_high = _ends(shown, "nats", 1.0)
     ys, low, high = _ends(shown, utility, 100.0)
-    points = b.Series(draws, ys, xs, name=name, colour=colour, faded=colour is None, remark=remark)
+    points = b.ChartSeries(draws, ys, xs, name=name, colour=colour, faded=colour is None, remark=remark)
     if draws != "line":
         return points
     labels = [f"{row[frontier.kind]:g}" for row in shown]
     return replace(points, low=low, high=high, x_low=x_low, x_high=x_high, labels=labels)
 
 
-def _ends(rows: Sequence[Row], name: str, scale: float) -> tuple[list[float], ...]:
+def _ends(rows: Sequence[StudyRow], name: str, scale: float) -> tuple[list[float], ...]:
     """Means and the ends of their intervals, which are the means themselves where there is no interval."""
     points = ((row[name], *(interval_of(row, name) or (row[name],) * 2)) for row in rows)
     means, low, high = ([scale * end for end in ends] for ends in zip(*points, strict=True))

@@ -16,13 +16,14 @@ from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse
 from leakmeter.core.measure import NATS, TOKEN_ID, WEIGHT, Measure, Measurement
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.record import JsonObject
-from leakmeter.core.request import FloatArray, Request, Scores, Trial
+from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.core.sampling import bits_of, draw_with, uniforms_of
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.decoding import RECEIPT, Decoding, NextTokenSampleWithLoss, TargetLogProbsWithLoss
 from leakmeter.stats import logspace
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.exact_draw import Bits, SystemBits
 
 

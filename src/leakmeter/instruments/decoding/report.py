@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
-from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult, Guarantee, PublicResult
+from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult, PublicResult, ResponseGuarantee
 from leakmeter.privacy.draws import sentences
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
@@ -75,7 +75,7 @@ def _sentence(decoded: DecodedResponse) -> str:
     return f"{sentence}; spent {whole} guaranteed (per token at most {spent} of {nats_text(guarantee.epsilon_nats)})."
 
 
-def bound(guarantee: Guarantee) -> str:
+def bound(guarantee: ResponseGuarantee) -> str:
     """What is guaranteed of a response, without anything private."""
     response = guarantee.response
     n_tokens = response.n_tokens
@@ -85,7 +85,7 @@ def bound(guarantee: Guarantee) -> str:
     )
 
 
-def meaning(guarantee: Guarantee, n_responses: int) -> list[str]:
+def meaning(guarantee: ResponseGuarantee, n_responses: int) -> list[str]:
     each = guarantee.epsilon_nats
     whole = guarantee.response.basic_nats
     subject = "Response 1" if n_responses > 1 else "The response"
@@ -281,7 +281,7 @@ def _bars_of(
     # A line at a limit far above the bars would leave none to be seen.
     if limit is not None and limit.at > 4 * highest > 0:
         title, limit = f"{title}; {limit.label}, beyond this axis", None
-    series = b.Series("bar", values, [float(i) for i in range(1, len(values) + 1)], notes=captions)
+    series = b.ChartSeries("bar", values, [float(i) for i in range(1, len(values) + 1)], notes=captions)
     guides = [] if limit is None else [limit]
     panel = b.Panel(b.Axis("token", whole=True), axis, [series], guides=guides)
     return b.Chart("tokens", title, [panel], panel_inches=(8.0, 2.0), on="pages")
@@ -301,7 +301,7 @@ def _numbers(tokens: Sequence[str], columns: Mapping[str, Sequence[float]], capt
 
 
 # ---- both -----------------------------------------------------------------------------------------------------------
-def _guaranteed(guarantee: Guarantee, n_responses: int) -> b.Part:
+def _guaranteed(guarantee: ResponseGuarantee, n_responses: int) -> b.HeadedBlocks:
     response, session = guarantee.response, guarantee.session
     composed = {"response 1" if n_responses > 1 else "this response": response}
     if session.n_responses > 1:
@@ -323,7 +323,7 @@ def _guaranteed(guarantee: Guarantee, n_responses: int) -> b.Part:
     if guarantee.note:
         blocks.append(b.Text(guarantee.note, "soft"))
     sentences = (*meaning(guarantee, n_responses), CONDITIONS)
-    return b.Part("What is guaranteed", [*blocks, *(b.Text(sentence, detail=True) for sentence in sentences)])
+    return b.HeadedBlocks("What is guaranteed", [*blocks, *(b.Text(sentence, detail=True) for sentence in sentences)])
 
 
 # ---- public ---------------------------------------------------------------------------------------------------------
@@ -349,16 +349,20 @@ def _chart(cases: Sequence[DecodeResult]) -> b.Chart:
     worst = max(cases, key=lambda case: case.ledger.whole_nats)
     others = [case for case in cases if case is not worst][:200]
     series = [
-        b.Series("line", _added_up(case.ledger.per_token.loss_nats), name="" if number else "other cases", faded=True)
+        b.ChartSeries(
+            "line", _added_up(case.ledger.per_token.loss_nats), name="" if number else "other cases", faded=True
+        )
         for number, case in enumerate(others)
     ]
     losses = worst.ledger.per_token
-    series.append(b.Series("line", _added_up(losses.loss_nats), name="leaked, by the case that leaks most", colour=1))
+    series.append(
+        b.ChartSeries("line", _added_up(losses.loss_nats), name="leaked, by the case that leaks most", colour=1)
+    )
     if worst.guarantee is not None:
         each = worst.guarantee.epsilon_nats
         n = max(len(case.response.tokens) for case in cases)
-        series.append(b.Series("line", _added_up(losses.spent_nats or ()), name="spent by it", colour=0))
-        series.append(b.Series("line", (0.0, each * n), (0.0, n), name="guaranteed at most", colour=6))
+        series.append(b.ChartSeries("line", _added_up(losses.spent_nats or ()), name="spent by it", colour=0))
+        series.append(b.ChartSeries("line", (0.0, each * n), (0.0, n), name="guaranteed at most", colour=6))
     panel = b.Panel(b.Axis("tokens of the response", whole=True), b.Axis("added up", "nats"), series)
     return b.Chart("loss", "Leakage of contexts into responses", [panel], panel_inches=(6.4, 4.2), on="files")
 

@@ -13,13 +13,13 @@ from leakmeter.core.measure import NATS, WEIGHT, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded
-from leakmeter.core.request import FloatArray
 from leakmeter.core.self_check import carried
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
-from leakmeter.results.result import AnyResult, DocumentRange, Part, Response, Result
+from leakmeter.results.result import AnyResult, DocumentRange, PartContent, Response, Result
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.storage.kept import FieldError, KeptCase
 from leakmeter.storage.kept import Series as KeptSeries
 
@@ -44,7 +44,7 @@ class KeptDecoding(KeptCase):
 DELTA: Final = 1e-5
 _PUBLIC_DECIMALS: Final = 3  # float32 noise of about 1e-5 nats depends on what was computed beside, so on D
 _COMPOSED_AT_MOST_NATS: Final = 1000.0  # composing distributions takes seconds there, and says nothing anybody wants
-Series = Mapping[tuple[int, str], FloatArray]
+ResponseSeries = Mapping[tuple[int, str], FloatArray]
 """By (sample, statistic)."""
 
 
@@ -73,7 +73,7 @@ class Session(Composition):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draws(Record):
+class DecodingDraws(Record):
     """How tokens were drawn."""
 
     random_bits: str
@@ -81,13 +81,13 @@ class Draws(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guarantee(Record):
+class ResponseGuarantee(Record):
     """What is guaranteed of a bounded response."""
 
     epsilon_nats: float
     """ε: bound of each token between any two contexts."""
     lambda_max: float
-    draws: Draws
+    draws: DecodingDraws
     response: Composition
     session: Session
     note: str | None
@@ -113,7 +113,7 @@ class TokenLosses(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger(Record):
+class ResponseLedger(Record):
     """What each token of a response told of its context. All of it is a function of the context, or the seed."""
 
     per_token: TokenLosses
@@ -142,7 +142,7 @@ class PublicResponse(Record):
     """ε of each token."""
     bare_log_prob_nats: tuple[Unbounded, ...]
     """log p(y_t | ∅), to three decimals: further ones may depend on what was computed beside."""
-    guarantee: Guarantee
+    guarantee: ResponseGuarantee
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,9 +169,9 @@ class DecodedResponse(Record):
     """One of several responses."""
 
     response: Response
-    guarantee: Guarantee | None
+    guarantee: ResponseGuarantee | None
     """None without a bound."""
-    ledger: Ledger
+    ledger: ResponseLedger
     public: PublicResponse | None
     """What may be published; None without a bound, or where the response was not drawn under it."""
 
@@ -252,9 +252,9 @@ class DecodeResult(Result):
     max_new_tokens: int
     response: Response
     """The first, as all that does not say otherwise."""
-    guarantee: Guarantee | None
+    guarantee: ResponseGuarantee | None
     """None without a bound."""
-    ledger: Ledger
+    ledger: ResponseLedger
     public: PublicResult | None
     """What may be published; None without a bound, or where the response was not drawn under it."""
     samples: tuple[DecodedResponse, ...]
@@ -269,7 +269,7 @@ class DecodeResult(Result):
     @classmethod
     def from_run(
         cls,
-        parts: Iterable[Part],
+        parts: Iterable[PartContent],
         params: Params,
         *,
         delta: float = DELTA,
@@ -367,7 +367,7 @@ class DecodeResult(Result):
 
 def _guarantee(
     params: Params, n_tokens: int, lengths: Sequence[int], delta: float, composed_nats: float
-) -> Guarantee | None:
+) -> ResponseGuarantee | None:
     if params["epsilon"] is None:
         return None
     each, most = float(params["epsilon"]), int(params["max_new_tokens"])
@@ -379,10 +379,10 @@ def _guarantee(
         note = "compositions with a delta need the dp-accounting library: pip install 'leakmeter[accounting]'"
     elif response.pld_nats is None or session.pld_nats is None:
         note = f"privacy loss distributions are composed up to {composed_nats:g} nats of basic composition"
-    return Guarantee(
+    return ResponseGuarantee(
         epsilon_nats=each,
         lambda_max=params["lambda_max"],
-        draws=Draws(**draws_of(params)),
+        draws=DecodingDraws(**draws_of(params)),
         response=response,
         session=session,
         note=note,
@@ -410,7 +410,7 @@ def _with_delta(epsilon: float, n_tokens: int, delta: float, by: str) -> float |
     return accounting.pld([(epsilon, n_tokens)], delta)
 
 
-def _ledger(number: int, series: Series, seed: int | None) -> Ledger:
+def _ledger(number: int, series: ResponseSeries, seed: int | None) -> ResponseLedger:
     def values(statistic: str) -> tuple[float, ...]:
         return tuple(series[number, statistic].tolist())
 
@@ -423,7 +423,7 @@ def _ledger(number: int, series: Series, seed: int | None) -> Ledger:
         max_loss_nats=values("max_loss"),
         spent_nats=None if spent is None else values("spent_epsilon"),
     )
-    return Ledger(
+    return ResponseLedger(
         per_token=losses,
         whole_nats=float(series[number, "loss"].sum()),
         spent_nats=None if spent is None else float(spent.sum()),

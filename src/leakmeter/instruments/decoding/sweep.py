@@ -22,15 +22,15 @@ from typing import Final
 from leakmeter.core.case import record_of
 from leakmeter.core.files import check_outside_runs
 from leakmeter.data.cases import Referenced
-from leakmeter.data.named import Record
+from leakmeter.data.named import DatasetRecord
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.privacy import accounting
 from leakmeter.studies.cells import digest
-from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Choice
+from leakmeter.studies.grid import Study, StudyCell
+from leakmeter.studies.kind import RecordChoice
 from leakmeter.studies.quality import Quality
-from leakmeter.studies.tables import Row
+from leakmeter.studies.tables import StudyRow
 from leakmeter.text import templates
 from leakmeter.text.build import PromptSettings
 
@@ -73,7 +73,9 @@ class Sweep:
         return replace(self, measures=tuple(replace(measure, **chosen) for measure in self.measures))
 
 
-def sweep_of(lambdas: Sequence[float] | None, epsilons: Sequence[float] | None, drawing: Row | None = None) -> Sweep:
+def sweep_of(
+    lambdas: Sequence[float] | None, epsilons: Sequence[float] | None, drawing: StudyRow | None = None
+) -> Sweep:
     """A sweep of λ or of ε; an empty sequence is `DEFAULTS`. `drawing` has other fields of `Decode`."""
     if (lambdas is None) == (epsilons is None):
         fault = "lambda and epsilon do not go together" if lambdas is not None else "nothing to sweep"
@@ -81,7 +83,7 @@ def sweep_of(lambdas: Sequence[float] | None, epsilons: Sequence[float] | None, 
     kind, swept = (LAMBDA, lambdas) if lambdas is not None else (EPSILON, epsilons)
     # Adding 0 makes −0 a 0.
     values = sorted({float(value) + 0.0 for value in swept or DEFAULTS[kind]})
-    others: Row = {name: value for name, value in (drawing or {}).items() if name not in DEFAULTS}
+    others: StudyRow = {name: value for name, value in (drawing or {}).items() if name not in DEFAULTS}
     measures = tuple(Decode(**{**others, kind: value}) for value in values)
     for measure in measures:
         if measure.epsilon is not None:
@@ -101,7 +103,12 @@ def settings_of(loaded: Referenced, prompt: templates.TemplateOptions) -> Prompt
 
 
 def sweep_directory(
-    sweep: Sweep, model: str, settings: PromptSettings, records: Sequence[Record], out: Path, **machine: str | None
+    sweep: Sweep,
+    model: str,
+    settings: PromptSettings,
+    records: Sequence[DatasetRecord],
+    out: Path,
+    **machine: str | None,
 ) -> Path:
     """The sweep's directory under `out`, which need not be there.
 
@@ -123,12 +130,12 @@ def sweep_directory(
 def study_of(sweep: Sweep, model: str, settings: PromptSettings, n_records: int, quality: Quality) -> Study:
     """A seeded sweep as a study of one factor: its cells are measured like any study's."""
     cells = tuple(
-        Cell(
+        StudyCell(
             number=number,
             factors={sweep.kind: value},
             model=model,
             dataset="cases",
-            choice=Choice(n_records, choice_seed=None),
+            choice=RecordChoice(n_records, choice_seed=None),
             settings=settings,
             measure=measure,
             name=f"{_FILES[sweep.kind]}-{value!r}",

@@ -22,7 +22,7 @@ from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of
 from leakmeter.storage.pseudonym import kept_nonce
 from leakmeter.studies.cells import directory_of
-from leakmeter.text.exemplars import Example, ExemplarCase, Task
+from leakmeter.text.exemplars import ExemplarCase, LabelledText, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Audited:
 
 
 def audit_of(
-    examples: Callable[[], Sequence[Example]],
+    examples: Callable[[], Sequence[LabelledText]],
     *,
     label: str | None = None,
     subset_size: int | None = None,
@@ -71,7 +71,7 @@ def audit_of(
     return Audited(tuple(cases), settings, measure)
 
 
-def with_label(examples: Sequence[Example], task: Task, label: str | None) -> list[Example]:
+def with_label(examples: Sequence[LabelledText], task: Task, label: str | None) -> list[LabelledText]:
     if label is None:
         raise UsageError(f"task '{task.name}' has labels; give the one to generate: {', '.join(task.words)}")
     if label not in task.words:

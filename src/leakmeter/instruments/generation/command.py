@@ -25,9 +25,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hint
 from cyclopts import App, Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.call import CallOptions, FunctionOptions, Row, RowNames, function, measured, plain_function
+from leakmeter.commands.call import (
+    CallOptions,
+    DataRecord,
+    FunctionOptions,
+    RowNames,
+    function,
+    measured,
+    plain_function,
+)
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.options import Explain, Flag, RunOptions, Text
+from leakmeter.commands.options import Explain, FlagOption, RunOptions, TextOption
 from leakmeter.core.files import parsed_toml, read_text, sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import JsonObject
@@ -46,9 +54,9 @@ if TYPE_CHECKING:
     from leakmeter.instruments.generation.calibration import Calibration
     from leakmeter.instruments.generation.result import PrivateGenerationResult
     from leakmeter.privacy.mechanism import Mechanism
-    from leakmeter.results.result import AnyResult, Part
+    from leakmeter.results.result import AnyResult, PartContent
     from leakmeter.results.results import Results
-    from leakmeter.text.exemplars import Example
+    from leakmeter.text.exemplars import LabelledText
 
 
 SAMPLE: Final = "tickets"
@@ -66,7 +74,7 @@ class Options:
 
     model: str | None = None
     """A known name (see `leakmeter models`), hf:ORG/NAME, a directory, or a .gguf file; smollm2-135m by default."""
-    exemplars: Text | None = None
+    exemplars: TextOption | None = None
     """Private texts: a CSV, JSON lines, JSON or Parquet file, packed or not, - for standard input, or tickets, the
     invented sample."""
     column: str | None = None
@@ -75,7 +83,7 @@ class Options:
     """Format of labelled exemplars: agnews, dbpedia14, trec, a file NAME.toml, or tickets."""
     label: str | None = None
     """Label of the texts to generate. With a task, only exemplars with this label are used; without one, all are."""
-    instruction: Text | None = None
+    instruction: TextOption | None = None
     """The prompt's first lines, which are public; the paper's for news by default."""
     label_heading: str | None = None
     """Heading of the label; News Type by default."""
@@ -123,7 +131,7 @@ def generate_command(
     config: Path | None = None,
     settings: Options | None = None,
     run: _RunOptions | None = None,
-    public: Flag = False,
+    public: FlagOption = False,
 ) -> None:
     """Generate text from private exemplars and compare the measured privacy loss with the guarantee.
 
@@ -167,7 +175,7 @@ def generate_command(
 
     collected: list[PrivateGenerationResult] = []
 
-    def results(parts: Iterable[Part]) -> Iterator[AnyResult]:
+    def results(parts: Iterable[PartContent]) -> Iterator[AnyResult]:
         from leakmeter.instruments.generation.result import PrivateGenerationResult
 
         for result in PrivateGenerationResult.from_run(parts, asdict(measure)):
@@ -230,7 +238,7 @@ class Wanted:
 
 
 @app.command(name="calibrate")
-def calibrate_command(*, wanted: Wanted, explain: Explain = False, json: Flag = False) -> None:
+def calibrate_command(*, wanted: Wanted, explain: Explain = False, json: FlagOption = False) -> None:
     """Find the temperature, clip or subset size at which private token generation has a guarantee.
 
     No model is loaded or run: a guarantee depends only on these three settings and on the maximum number of tokens.
@@ -251,12 +259,12 @@ def calibrate_command(*, wanted: Wanted, explain: Explain = False, json: Flag = 
 
 def _judge(results: Sequence[PrivateGenerationResult], *, json: bool) -> None:
     """Exit with 1 where the guarantee is broken."""
-    from leakmeter.instruments.generation.result import Summary
+    from leakmeter.instruments.generation.result import GenerationSummary
     from leakmeter.instruments.generation.words import compared
     from leakmeter.report.blocks import plain
 
     if json:
-        output.print_json({"summary": Summary.from_results(results)})
+        output.print_json({"summary": GenerationSummary.from_results(results)})
     broken = [(result, failure) for result in results for failure in result.verdict.failures]
     if broken:
         # Where all tokens together tell too much, one of them does, but for rounding.
@@ -267,7 +275,7 @@ def _judge(results: Sequence[PrivateGenerationResult], *, json: bool) -> None:
         sys.exit(_BROKEN)
 
 
-def _examples_of_options(options: Options) -> list[Example]:
+def _examples_of_options(options: Options) -> list[LabelledText]:
     from leakmeter.data import tasks
     from leakmeter.data.tasks import TaskData
     from leakmeter.instruments.generation.audits import with_label
@@ -326,7 +334,7 @@ def _read(path: Path) -> JsonObject:
 
 
 class GenerateOptions(FunctionOptions, CallOptions, RowNames, GenerationSettings):
-    task: str | Row | None = None
+    task: str | DataRecord | None = None
     label: str | None = None
     subset_size: int | None = None
     batches: int | None = None
@@ -460,11 +468,11 @@ def described(mechanism: Mechanism | None) -> dict[str, object] | None:
     return {"name": type(mechanism).__name__, **(asdict(mechanism) if is_dataclass(mechanism) else {})}
 
 
-def _examples(data: Any, options: GenerateOptions) -> list[Example]:
+def _examples(data: Any, options: GenerateOptions) -> list[LabelledText]:
     from leakmeter.data.mapping import checked_text
     from leakmeter.data.tasks import load_task, task_of
     from leakmeter.instruments.generation.audits import with_label
-    from leakmeter.text.exemplars import Example
+    from leakmeter.text.exemplars import LabelledText
 
     if data is None or (isinstance(data, list | tuple) and not data):
         raise UsageError("there are no exemplars; give at least one")
@@ -473,7 +481,7 @@ def _examples(data: Any, options: GenerateOptions) -> list[Example]:
         rows = options.rows(data, "text", known=("text",))
         where = "exemplars, record {}"
         texts = [checked_text(row.get("text"), "text", where.format(i)) for i, row in enumerate(rows, 1)]
-        return [Example(str(i), (text,), label) for i, text in enumerate(texts)]
+        return [LabelledText(str(i), (text,), label) for i, text in enumerate(texts)]
     if isinstance(data, list | tuple) and any(isinstance(row, str) for row in data):
         raise UsageError("exemplars of a task are mappings of columns to values; leave the task out to give texts")
     kind = load_task(task) if isinstance(task, str) else task_of(task, "task")

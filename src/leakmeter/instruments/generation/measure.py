@@ -21,7 +21,7 @@ from leakmeter.core.measure import NATS, TOKEN_ID, WEIGHT, Measure, Measurement
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.core.reductions import NextToken, TargetLogProbs
-from leakmeter.core.request import FloatArray, Request, Scores, Trial
+from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.core.sampling import bits_of, uniforms_of
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
@@ -33,6 +33,7 @@ from leakmeter.privacy.mechanism import ClippedLogitAggregation, Mechanism, boun
 from leakmeter.privacy.rdp import ORDERS, composed
 from leakmeter.privacy.renyi import SPREAD, Screened, screened
 from leakmeter.stats import exact_draw
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.exact_draw import Bits
 
 COLUMNS: Final = ("token", "log_prob", "ratio", "order")

@@ -22,7 +22,7 @@ from leakmeter.core.prompt import CONTEXT
 from leakmeter.core.registry import PlainSettings
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.text.build import check_unicode
-from leakmeter.text.exemplars import Example, ExemplarCase, Task, Writer, written
+from leakmeter.text.exemplars import ExemplarCase, LabelledText, Task, Writer, written
 from leakmeter.text.templates import check_plain_or_chat, plain_or_chat
 
 
@@ -49,7 +49,7 @@ class GenerationSettings(PlainSettings):
 
 
 def batches_of(
-    examples: Sequence[Example], size: int, *, label: str | None = None, most: int | None = None, parts: int = 1
+    examples: Sequence[LabelledText], size: int, *, label: str | None = None, most: int | None = None, parts: int = 1
 ) -> list[ExemplarCase]:
     """Cut examples into disjoint batches, in their order; what fills no batch is left out.
 
@@ -71,7 +71,7 @@ def batches_of(
         ExemplarCase(
             f"batch {i + 1}{f', part {part + 1}' if parts > 1 else ''}",
             tuple(chosen[i * size : (i + 1) * size]),
-            Example("", (), label),
+            LabelledText("", (), label),
         )
         for i in range(n_batches)
         for part in range(parts)
@@ -92,7 +92,7 @@ def prepare_generation(
     fields = () if label is None else (("label", settings.label_heading),)
     task = Task("generation", settings.instruction, fields, settings.text_heading, ())
     template = plain_or_chat(settings.template, tokenizer)
-    texts = [Example(example.id, query, "\n".join(example.texts)) for example in case.exemplars]
+    texts = [LabelledText(example.id, query, "\n".join(example.texts)) for example in case.exemplars]
     writer = Writer(task, texts, tokenizer, chat=template == "chat")
     parts, context, documents = written(writer, case.exemplars, [f"e{i}" for i in range(1, len(texts) + 1)], query)
     alone = parts["alone"]
@@ -126,6 +126,6 @@ def _check_texts(case: ExemplarCase) -> None:
 
 def example(id_: str, response: str | None) -> registry.Example:
     texts = ("the patient writes to the clinic.", f"the clinic writes back to {id_}.")
-    exemplars = tuple(Example(f"x{i}", (text,), None) for i, text in enumerate(texts))
-    case = ExemplarCase(id_, exemplars, Example(id_, (), None))
+    exemplars = tuple(LabelledText(f"x{i}", (text,), None) for i, text in enumerate(texts))
+    case = ExemplarCase(id_, exemplars, LabelledText(id_, (), None))
     return registry.Example(GenerationSettings(), case, {"max_new_tokens": 6, "sequences": 2})

@@ -12,10 +12,10 @@ from leakmeter.instruments.generation import words
 from leakmeter.instruments.generation.result import (
     AtOrder,
     ClippedLogits,
-    Exemplar,
+    ExemplarDivergence,
+    GenerationSummary,
     PrivateGenerationResult,
     PublicTexts,
-    Summary,
 )
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
@@ -101,7 +101,7 @@ _INDEX: Final[b.Columns[PrivateGenerationResult]] = [
 
 # ---- all batches ----------------------------------------------------------------------------------------------------
 def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
-    summary, several = Summary.from_results(cases), len(cases) > 1
+    summary, several = GenerationSummary.from_results(cases), len(cases) > 1
     holds = summary.holds
     yield b.Headline(words.verdict(cases), "good" if holds else "bad")
     failures = [
@@ -184,7 +184,7 @@ def _orders(case: PrivateGenerationResult) -> Iterator[b.Block]:
 
 
 def _exemplars(case: PrivateGenerationResult) -> b.Table:
-    columns: b.Columns[Exemplar] = [
+    columns: b.Columns[ExemplarDivergence] = [
         (b.Column("Rank", "count"), lambda exemplar: exemplar.rank),
         (b.Column("Exemplar"), lambda exemplar: words.exemplar(case, exemplar.name)),
         (b.Column("Nats", "number"), lambda exemplar: exemplar.measured_nats),
@@ -261,7 +261,7 @@ def _texts(case: PrivateGenerationResult) -> Iterator[b.Block]:
             first=20,
         )
         blocks.append(b.Details("Copied passages", [passages]))
-    yield b.Part("Text" if len(shown) == 1 else f"{len(shown):,} texts", blocks)
+    yield b.HeadedBlocks("Text" if len(shown) == 1 else f"{len(shown):,} texts", blocks)
 
 
 _INK, _ORANGE = 6, 1  # colours of bounds, and of measurements
@@ -282,9 +282,9 @@ def figures(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Chart]:
 def _panel_of_orders(case: PrivateGenerationResult, title: b.Phrase) -> b.Panel:
     """Rényi divergences of all tokens together; what is 0 or infinite is on no logarithmic axis."""
     looks = (
-        ("bound", "bound", partial(b.Series, colour=_INK)),
-        ("sum_of_maxima", "measured, sum of maxima", partial(b.Series, faded=True)),
-        ("measured", "measured, worst exemplar", partial(b.Series, colour=_ORANGE)),
+        ("bound", "bound", partial(b.ChartSeries, colour=_INK)),
+        ("sum_of_maxima", "measured, sum of maxima", partial(b.ChartSeries, faded=True)),
+        ("measured", "measured, worst exemplar", partial(b.ChartSeries, colour=_ORANGE)),
     )
     series = []
     for quantity, name, drawn in looks:
@@ -327,9 +327,9 @@ def _panel_of_exemplars(case: PrivateGenerationResult, title: b.Phrase) -> b.Pan
     )
     xs, ys = [x for x, _ in points], [y for _, y in points]
     ends = (min(xs), max(xs)) if xs else (1.0, 10.0)
-    series = [b.Series("line", ends, ends, name="all of the bound", faded=True)]
+    series = [b.ChartSeries("line", ends, ends, name="all of the bound", faded=True)]
     if points:
-        series.append(b.Series("scatter", ys, xs, name="an exemplar, at an order", colour=_ORANGE))
+        series.append(b.ChartSeries("scatter", ys, xs, name="an exemplar, at an order", colour=_ORANGE))
     return b.Panel(b.Axis("bound", "nats", scale="log"), b.Axis("measured", "nats", scale="log"), series, title=title)
 
 

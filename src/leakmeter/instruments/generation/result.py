@@ -13,9 +13,8 @@ import numpy as np
 
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.measure import NATS, WEIGHT, Measurement, Params, Texts
-from leakmeter.core.quantity import Case, Quantities, Quantity, SoFar, at, most
+from leakmeter.core.quantity import CaseResult, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded, frame_of
-from leakmeter.core.request import FloatArray
 from leakmeter.core.self_check import SelfCheck, carried, warnings_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation import measure
@@ -25,7 +24,8 @@ from leakmeter.privacy import verdict
 from leakmeter.privacy.draws import draws_of
 from leakmeter.privacy.rdp import Guarantee, composed, to_epsilon
 from leakmeter.privacy.renyi import SPREAD
-from leakmeter.results.result import AnyResult, Part, PieceFields, Result
+from leakmeter.results.result import AnyResult, PartContent, PieceFields, Result
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.storage.kept import MOST, FieldError, KeptCase, Series
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class OwnMechanism(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draws(Record):
+class GenerationDraws(Record):
     """How tokens were drawn."""
 
     random_bits: str
@@ -134,7 +134,7 @@ class Bounds(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PerToken(Record):
+class TokenNumbers(Record):
     """Numbers of a text, one a token."""
 
     log_prob_nats: tuple[Unbounded, ...]
@@ -152,19 +152,19 @@ class PerToken(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample(Record):
+class DrawnText(Record):
     """One text that was drawn from the batch."""
 
     text: str = field(repr=False)
     tokens: tuple[str, ...] = field(repr=False)
     token_ids: tuple[int, ...] = field(repr=False)
-    per_token: PerToken
+    per_token: TokenNumbers
     perplexity: Unbounded
     """Under the model without exemplars."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison(Record):
+class BoundComparison(Record):
     """A measurement beside its bound."""
 
     exemplar: str
@@ -184,14 +184,14 @@ class Comparison(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict(Record):
+class BoundVerdict(Record):
     """Whether a measurement is above its bound."""
 
     holds: bool
     """False is proof that the mechanism does not do what it guarantees; True proves nothing."""
-    failures: tuple[Comparison, ...]
+    failures: tuple[BoundComparison, ...]
     """Measurements above their bound, the worst first."""
-    worst_token: Comparison
+    worst_token: BoundComparison
     """The token nearest to its bound, at any measured order."""
 
 
@@ -222,7 +222,7 @@ class PaperConvention(verdict.PaperFigure):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exemplar(Record):
+class ExemplarDivergence(Record):
     """An exemplar, and what all tokens told of it."""
 
     name: str
@@ -242,13 +242,13 @@ class Exemplar(Record):
     """By it, from 1, most nats first."""
     by_order_nats: tuple[Unbounded, ...]
     """Σ_t D_α↔ at each measured order."""
-    worst_token: Comparison
+    worst_token: BoundComparison
     copied_tokens: int
     """Tokens of the texts that are copied from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copy(Record):
+class CopiedPassage(Record):
     """A passage of a text that an exemplar has too, word for word."""
 
     sample: int
@@ -276,7 +276,7 @@ class TextQuality(Record):
     verbatim_share: float
     """Of the tokens, those in such runs."""
     longest_verbatim_tokens: int
-    verbatim: tuple[Copy, ...]
+    verbatim: tuple[CopiedPassage, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,10 +300,10 @@ class PublicTexts(Record, AnyResult):
     sampled: bool
     texts: tuple[str, ...] = field(repr=False)
     guarantee: Guarantee
-    draws: Draws
+    draws: GenerationDraws
 
 
-def _ratio(case: Case) -> float:
+def _ratio(case: CaseResult) -> float:
     """1 where it is above that by rounding alone, so that a bound of 1 says what the audit's verdict says."""
     verdict = case.verdict
     largest: float = max(row.ratio for row in (verdict.worst_token, *verdict.failures, *case.by_order))
@@ -378,12 +378,12 @@ class PrivateGenerationResult(Result):
     """Which sets of exemplars are neighbours: 'add-remove'."""
     sampled: bool
     """Whether the texts were drawn; else they were given."""
-    samples: tuple[Sample, ...]
+    samples: tuple[DrawnText, ...]
     bounds: Bounds
-    verdict: Verdict
+    verdict: BoundVerdict
     by_order: tuple[AtOrder, ...]
     paper_convention: PaperConvention
-    exemplars: tuple[Exemplar, ...]
+    exemplars: tuple[ExemplarDivergence, ...]
     """In the order of the batch."""
     text_quality: TextQuality
     publishable: PublicTexts | None
@@ -391,11 +391,11 @@ class PrivateGenerationResult(Result):
     be published: see `public`."""
     seed: int | None = field(repr=False)
     """Seed of the draws, to be kept secret; None where there is none."""
-    draws: Draws | None
+    draws: GenerationDraws | None
     """None for texts that were given."""
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
+    def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:
         """The results of a run's batches, each as soon as its last part is there."""
         part = params["sequences_a_part"]
         n_parts = 1 if part is None else params["sequences"] // part
@@ -405,7 +405,7 @@ class PrivateGenerationResult(Result):
             yield cls._from_parts(of_batch, params)
 
     @classmethod
-    def _from_parts(cls, parts: Sequence[Part], params: Params) -> Self:
+    def _from_parts(cls, parts: Sequence[PartContent], params: Params) -> Self:
         texts, measurements = parts[0] if len(parts) == 1 else _joined(parts)
         numbers = _Numbers.from_measurements(texts, measurements, params)
         # Texts that were not drawn by the mechanism have no guarantee, nor have those whose draws anybody can repeat.
@@ -419,7 +419,7 @@ class PrivateGenerationResult(Result):
             n_samples=len(numbers.lengths),
             adjacency="add-remove",
         )
-        draws = Draws(**draws_of(params))
+        draws = GenerationDraws(**draws_of(params))
         by_order = tuple(numbers.at_order(k) for k in range(len(numbers.orders)))
         at_guarantee = by_order[numbers.at]
         return cls(
@@ -438,7 +438,7 @@ class PrivateGenerationResult(Result):
                     for order, nats in zip(numbers.orders, numbers.judged.bound_per_token, strict=True)
                 ),
             ),
-            verdict=Verdict(
+            verdict=BoundVerdict(
                 holds=numbers.judged.holds,
                 failures=tuple(numbers.compared(failure) for failure in numbers.judged.failures),
                 worst_token=numbers.worst_token(range(len(numbers.names))),
@@ -488,7 +488,7 @@ class PrivateGenerationResult(Result):
 
     def to_frame(self) -> pd.DataFrame:
         """One row an exemplar, with its fields that are numbers or texts, and what was measured at each order, nats."""
-        frame = frame_of(Exemplar, self.exemplars)
+        frame = frame_of(ExemplarDivergence, self.exemplars)
         for k, row in enumerate(self.by_order):
             name = "max_divergence" if row.order == math.inf else f"renyi_{row.order:g}"
             frame[f"{name}_nats"] = [exemplar.by_order_nats[k] for exemplar in self.exemplars]
@@ -496,14 +496,14 @@ class PrivateGenerationResult(Result):
 
     @classmethod
     @override
-    def summary(cls, results: Sequence[Self]) -> Summary:
-        """All batches together; see `Summary`."""
-        return Summary.from_results(results)
+    def summary(cls, results: Sequence[Self]) -> GenerationSummary:
+        """All batches together; see `GenerationSummary`."""
+        return GenerationSummary.from_results(results)
 
 
 # ---- all batches ----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchComparison(Comparison):
+class BatchComparison(BoundComparison):
     """A measurement beside its bound, of a batch."""
 
     batch: str
@@ -519,7 +519,7 @@ class BatchAtOrder(AtOrder):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary(Record):
+class GenerationSummary(Record):
     """Disjoint batches together.
 
     An exemplar has a part in the texts of one batch alone, so that its guarantee is that of its batch: of all together,
@@ -578,7 +578,7 @@ class _Numbers:
     """D_α↔, nats, (token, exemplar, order)."""
     shares: FloatArray
     """The same over its bound."""
-    judged: verdict.Verdict
+    judged: verdict.DivergenceVerdict
     whole: Guarantee
     """Of the most tokens there may be."""
     spent: Guarantee
@@ -633,16 +633,16 @@ class _Numbers:
     def ids(self, number: int) -> tuple[int, ...]:
         return tuple(self.series[number, "", "token"].astype(int).tolist())
 
-    def sample(self, number: int) -> Sample:
+    def sample(self, number: int) -> DrawnText:
         start = sum(self.lengths[:number])
         rows = slice(start, start + self.lengths[number])
         losses, shares = self.losses[rows, :, self.at], self.shares[rows]
         response, bare = self.texts["responses"][number], self.series[number, "", "bare_log_prob"]
-        return Sample(
+        return DrawnText(
             text=response["text"],
             tokens=tuple(response["tokens"]),
             token_ids=self.ids(number),
-            per_token=PerToken(
+            per_token=TokenNumbers(
                 log_prob_nats=tuple(self.series[number, "", "log_prob"].tolist()),
                 bare_log_prob_nats=tuple(bare.tolist()),
                 most_nats=_all(losses.max(axis=1)),
@@ -653,21 +653,21 @@ class _Numbers:
             perplexity=_number(measure.perplexity(bare)),
         )
 
-    def worst_token(self, exemplars: Sequence[int]) -> Comparison:
+    def worst_token(self, exemplars: Sequence[int]) -> BoundComparison:
         """Of these exemplars."""
         shares = self.shares[:, list(exemplars)]
         token, column, at = (int(i) for i in np.unravel_index(shares.argmax(), shares.shape))
         measured, bound = float(self.losses[token, exemplars[column], at]), float(self.judged.bound_per_token[at])
-        return self.compared(verdict.Comparison(exemplars[column], token, self.orders[at], measured, bound))
+        return self.compared(verdict.DivergenceComparison(exemplars[column], token, self.orders[at], measured, bound))
 
-    def compared(self, worst: verdict.Comparison) -> Comparison:
+    def compared(self, worst: verdict.DivergenceComparison) -> BoundComparison:
         span = self.texts["spans"][worst.exemplar]
         sample = token = text = None
         if worst.token is not None:
             sample = int(np.searchsorted(np.cumsum(self.lengths), worst.token, side="right"))
             token = worst.token - sum(self.lengths[:sample])
             text = self.texts["responses"][sample]["tokens"][token]
-        return Comparison(
+        return BoundComparison(
             exemplar=span["name"],
             exemplar_id=span["document"],
             sample=sample,
@@ -690,12 +690,12 @@ class _Numbers:
             worst_token_ratio=_number(self.judged.worst_tokens[k].ratio),
         )
 
-    def exemplars(self) -> Iterator[Exemplar]:
+    def exemplars(self) -> Iterator[ExemplarDivergence]:
         totals = self.judged.per_exemplar[:, self.at]
         ranks = {int(i): rank for rank, i in enumerate(np.argsort(-totals, kind="stable"), 1)}
         for i, (name, span) in enumerate(zip(self.names, self.texts["spans"], strict=True)):
             runs = [self.series[k, name, "verbatim"] for k in range(len(self.lengths))]
-            yield Exemplar(
+            yield ExemplarDivergence(
                 name=name,
                 position=i + 1,
                 id=span["document"],
@@ -717,7 +717,7 @@ class _Numbers:
         distinct = {n: measure.distinct(ids, n) for n in (1, 2, 3)}
         n_copied = sum(int((sample_runs.max(axis=0) >= VERBATIM).sum()) for sample_runs in runs)
         copies = (
-            Copy(
+            CopiedPassage(
                 sample=i,
                 start=start,
                 end=end,
@@ -740,7 +740,7 @@ class _Numbers:
         )
 
 
-def _joined(parts: Sequence[Part]) -> Part:
+def _joined(parts: Sequence[PartContent]) -> PartContent:
     """The parts of a batch as one."""
     texts, _ = parts[0]
     responses: list[Texts] = []

@@ -26,11 +26,11 @@ from leakmeter.report import blocks as b
 from leakmeter.report.blocks import Chart
 from leakmeter.report.scale import share_text
 from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, of_kind, seeds_text
+from leakmeter.studies.grid import Study, StudyCell
+from leakmeter.studies.kind import Axes, RecordChoice, StudyKind, Tables, at_least_one, of_kind, seeds_text
 from leakmeter.studies.study_report import groups_of
-from leakmeter.studies.tables import Column, Row, heading_of
-from leakmeter.text.exemplars import Example, ExemplarCase
+from leakmeter.studies.tables import StudyColumn, StudyRow, heading_of
+from leakmeter.text.exemplars import ExemplarCase, LabelledText
 
 _DEFAULTS: Final = PrivateGeneration()
 PRINTED: Final[Mapping[str, Mapping[float, tuple[float, float]]]] = {
@@ -51,7 +51,7 @@ tokens at δ = 1e-5, by Qwen2.5-7B-Instruct."""
 
 
 @dataclass(frozen=True, slots=True)
-class Batches(Choice):
+class Batches(RecordChoice):
     """Which exemplars a cell measures, and which setting keeps which target."""
 
     subset_size: int
@@ -69,7 +69,7 @@ _SHORT: Final = "{:.4g}".format
 _NATS: Final = "{:.3g}".format
 
 
-class PrivateTexts(Kind):
+class PrivateTexts(StudyKind):
     """Batches of exemplars of a task that have one label."""
 
     records = "batches"
@@ -86,28 +86,28 @@ class PrivateTexts(Kind):
     }
     shows: ClassVar = {"factor": "a row for each cell and batch, over x"}
     columns: ClassVar = {
-        **Kind.columns,
-        "target_epsilon": Column("target ε"),
-        "delta": Column("δ"),
-        "free": Column("calibrated", lambda free: free.replace("_", " ")),
-        "setting": Column("to", _SHORT),
-        "order": Column("α*", "{:g}".format),
-        "n_tokens": Column("tokens", "{:,}".format),
-        "promised_epsilon": Column("", in_csv_only=True),
-        "promised_rdp_nats": Column("RDP bound, nats", _NATS),
-        "measured_rdp_nats": Column("measured, worst exemplar", _NATS),
-        "sum_of_maxima_nats": Column("sum of maxima", _NATS),
-        "rdp_ratio": Column("measured / bound", _percent),
-        "worst_token_ratio": Column("worst token", _percent),
-        "worst_token_any_order_ratio": Column("at any order", _percent),
-        "holds": Column("verdict", lambda holds: "kept" if holds else "broken"),
-        "paper_epsilon": Column("ε, paper’s convention", _SHORT),
-        "zero_leak_epsilon": Column("of no leak", _SHORT),
-        "printed_setting": Column("paper’s setting", _SHORT),
-        "printed_epsilon": Column("paper printed", _SHORT),
-        "perplexity": Column("perplexity", _NATS),
-        "distinct_2": Column("distinct-2", _percent),
-        "verbatim_share": Column("verbatim", _percent),
+        **StudyKind.columns,
+        "target_epsilon": StudyColumn("target ε"),
+        "delta": StudyColumn("δ"),
+        "free": StudyColumn("calibrated", lambda free: free.replace("_", " ")),
+        "setting": StudyColumn("to", _SHORT),
+        "order": StudyColumn("α*", "{:g}".format),
+        "n_tokens": StudyColumn("tokens", "{:,}".format),
+        "promised_epsilon": StudyColumn("", in_csv_only=True),
+        "promised_rdp_nats": StudyColumn("RDP bound, nats", _NATS),
+        "measured_rdp_nats": StudyColumn("measured, worst exemplar", _NATS),
+        "sum_of_maxima_nats": StudyColumn("sum of maxima", _NATS),
+        "rdp_ratio": StudyColumn("measured / bound", _percent),
+        "worst_token_ratio": StudyColumn("worst token", _percent),
+        "worst_token_any_order_ratio": StudyColumn("at any order", _percent),
+        "holds": StudyColumn("verdict", lambda holds: "kept" if holds else "broken"),
+        "paper_epsilon": StudyColumn("ε, paper’s convention", _SHORT),
+        "zero_leak_epsilon": StudyColumn("of no leak", _SHORT),
+        "printed_setting": StudyColumn("paper’s setting", _SHORT),
+        "printed_epsilon": StudyColumn("paper printed", _SHORT),
+        "perplexity": StudyColumn("perplexity", _NATS),
+        "distinct_2": StudyColumn("distinct-2", _percent),
+        "verbatim_share": StudyColumn("verbatim", _percent),
     }
 
     @override
@@ -151,8 +151,8 @@ class PrivateTexts(Kind):
         return [source for name in datasets for source in (name, f"{name}.train")]
 
     @override
-    def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ExemplarCase]]:
-        read: dict[str, list[Example]] = {}
+    def load(self, cells: Sequence[StudyCell], paths: Mapping[str, str]) -> list[list[ExemplarCase]]:
+        read: dict[str, list[LabelledText]] = {}
         out = []
         for cell in cells:
             task, chosen = tasks.load_task(cell.dataset), of_kind(cell.choice, Batches)
@@ -166,7 +166,7 @@ class PrivateTexts(Kind):
         return out
 
     @override
-    def items(self, finished: FinishedCell) -> Iterator[Row]:
+    def items(self, finished: FinishedCell) -> Iterator[StudyRow]:
         for case in cases_of(finished):
             for number, sample in enumerate(case.samples):
                 yield {
@@ -183,7 +183,7 @@ class PrivateTexts(Kind):
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        rows: list[Row] = []
+        rows: list[StudyRow] = []
         for finished in cells:
             cases, choice = cases_of(finished), of_kind(finished.cell.choice, Batches)
             for case in cases:
@@ -192,16 +192,16 @@ class PrivateTexts(Kind):
         return Tables(rows, rows)
 
     @override
-    def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
+    def axes(self, study: Study, rows: Sequence[StudyRow]) -> Axes:
         return Axes(str(study.x), ("measured_rdp_nats", "paper_epsilon"))
 
     @override
-    def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
+    def figure(self, study: Study, rows: Sequence[StudyRow], *, footer: str) -> Chart:
         x = str(study.x)
         return figure_of(rows, x=x, lines=self.lines(study, x), title=study.title, footer=footer)
 
     @override
-    def seed(self, cell: Cell) -> int:
+    def seed(self, cell: StudyCell) -> int:
         return of_kind(cell.measure, PrivateGeneration).seed or 0
 
     @override
@@ -238,7 +238,7 @@ def cases_of(finished: FinishedCell) -> list[PrivateGenerationResult]:
     return list(PrivateGenerationResult.from_run(finished.measured, asdict(finished.cell.measure)))
 
 
-def row_of(case: PrivateGenerationResult, free: str, target: float | None) -> Row:
+def row_of(case: PrivateGenerationResult, free: str, target: float | None) -> StudyRow:
     """`free` is the setting that was calibrated to the target: 'temperature', 'clip' or 'subset_size'."""
     at, paper, quality = case.at_guarantee, case.paper_convention, case.text_quality
     setting, printed = (None, None) if case.delta != 1e-5 else PRINTED[free].get(target or 0.0, (None, None))
@@ -268,21 +268,21 @@ def row_of(case: PrivateGenerationResult, free: str, target: float | None) -> Ro
 KIND = PrivateTexts()
 
 
-_GUARANTEED: Final = b.Series("line", (), name="guaranteed", colour=6)
+_GUARANTEED: Final = b.ChartSeries("line", (), name="guaranteed", colour=6)
 _RENYI: Final = {
     "promised_rdp_nats": _GUARANTEED,
-    "sum_of_maxima_nats": b.Series("line", (), name="measured, sum of maxima", colour=3),
-    "measured_rdp_nats": b.Series("line", (), name="measured, worst exemplar", colour=1),
+    "sum_of_maxima_nats": b.ChartSeries("line", (), name="measured, sum of maxima", colour=3),
+    "measured_rdp_nats": b.ChartSeries("line", (), name="measured, worst exemplar", colour=1),
 }
 _PAPER: Final = {
     "promised_epsilon": _GUARANTEED,
-    "paper_epsilon": b.Series("line", (), name="measured, in the paper’s convention", colour=1),
-    "zero_leak_epsilon": b.Series("line", (), name="the same for a mechanism that leaks nothing", faded=True),
-    "printed_epsilon": b.Series("scatter", (), name="as the paper printed it", colour=0),
+    "paper_epsilon": b.ChartSeries("line", (), name="measured, in the paper’s convention", colour=1),
+    "zero_leak_epsilon": b.ChartSeries("line", (), name="the same for a mechanism that leaks nothing", faded=True),
+    "printed_epsilon": b.ChartSeries("scatter", (), name="as the paper printed it", colour=0),
 }
 
 
-def figure_of(rows: Sequence[Row], *, x: str, lines: Sequence[str], title: str, footer: str) -> b.Chart:
+def figure_of(rows: Sequence[StudyRow], *, x: str, lines: Sequence[str], title: str, footer: str) -> b.Chart:
     """Rows are those of `PrivateTexts.tables`; all axes of numbers are logarithmic."""
     is_text = not all(isinstance(row[x], int | float) for row in rows)
     names = list(dict.fromkeys(str(row[x]) for row in rows)) if is_text else []
@@ -299,8 +299,8 @@ def figure_of(rows: Sequence[Row], *, x: str, lines: Sequence[str], title: str, 
 
 
 def _series(
-    rows: Sequence[Row], x: str, lines: Sequence[str], columns: Mapping[str, b.Series], names: Sequence[str]
-) -> Iterator[b.Series]:
+    rows: Sequence[StudyRow], x: str, lines: Sequence[str], columns: Mapping[str, b.ChartSeries], names: Sequence[str]
+) -> Iterator[b.ChartSeries]:
     """What a logarithmic axis can show; `columns` say how each looks."""
     for group in groups_of(rows, lines).values():
         of_line = sorted(group, key=lambda row: row[x])

@@ -8,12 +8,12 @@ from dataclasses import asdict
 from typing import Final
 
 from leakmeter.instruments.generation.result import (
+    BoundComparison,
     ClippedLogits,
-    Comparison,
-    Draws,
+    GenerationDraws,
+    GenerationSummary,
     PrivateGenerationResult,
     PublicTexts,
-    Summary,
     TextQuality,
 )
 from leakmeter.privacy.draws import sentences
@@ -92,7 +92,7 @@ def decisions(cases: Sequence[PrivateGenerationResult]) -> list[tuple[str, str]]
     return met
 
 
-def compared(row: Comparison) -> tuple[str | Untrusted, ...]:
+def compared(row: BoundComparison) -> tuple[str | Untrusted, ...]:
     share = f"order {order_text(row.order)} ({share_text(row.ratio, 3)})"
     numbers = f": {nats_text(row.measured_nats)} nats measured, bound {nats_text(row.bound_nats)} at {share}"
     whose = _named(row.exemplar, row.exemplar_id)
@@ -115,7 +115,7 @@ def measured(cases: Sequence[PrivateGenerationResult]) -> Phrase:
     )
 
 
-def conditions(draws: Draws | None) -> str:
+def conditions(draws: GenerationDraws | None) -> str:
     """`draws` is None where there is no guarantee."""
     return " ".join([CONDITIONS, *(sentences(asdict(draws)) if draws else ())])
 
@@ -136,7 +136,7 @@ def convention(case: PrivateGenerationResult) -> list[tuple[str, float]]:
     ]
 
 
-def repeated(summary: Summary) -> str:
+def repeated(summary: GenerationSummary) -> str:
     n = summary.n_repeated_texts
     subject = "1 exemplar stands" if n == 1 else f"{n:,} exemplars stand"
     return f"{subject} in several batches with the same text; for the author of that text, these batches add up."

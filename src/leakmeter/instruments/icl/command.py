@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.call import CallOptions, FunctionOptions, Row, RowNames, function, measured
+from leakmeter.commands.call import CallOptions, DataRecord, FunctionOptions, RowNames, function, measured
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.options import Flag, RowOptions, RunOptions, Text
+from leakmeter.commands.options import FlagOption, RowOptions, RunOptions, TextOption
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.engine.loading import ModelOptions
 from leakmeter.errors import UsageError
@@ -55,7 +55,7 @@ def icl_command(
     shots: int | None = None,
     seed: int = 0,
     template: Literal["plain", "chat"] = "plain",
-    skip_bad: Flag = False,
+    skip_bad: FlagOption = False,
     measure: Annotated[Icl | None, Parameter(name="*")] = None,
     run: RunOptions | None = None,
 ) -> None:
@@ -113,12 +113,12 @@ def icl_responses_command(
     pool: InputFile | None = None,
     input_column: str = "input",
     output_column: str = "output",
-    instruction: Text | None = None,
+    instruction: TextOption | None = None,
     rows: RowOptions | None = None,
     max_queries: int = 100,
     shots: int = 4,
     template: Literal["plain", "chat"] = "plain",
-    skip_bad: Flag = False,
+    skip_bad: FlagOption = False,
     measure: Annotated[Influence | None, Parameter(name="*")] = None,
     run: RunOptions | None = None,
 ) -> None:
@@ -183,7 +183,7 @@ def _plan(
 
 @dataclass(frozen=True, kw_only=True)
 class _TaskOptions(RowNames):
-    task: str | Row | None = None
+    task: str | DataRecord | None = None
     text_column: str | None = None
     label_column: str | None = None
     instruction: str | None = None

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from leakmeter.commands.options import RowOptions, Text
+from leakmeter.commands.options import RowOptions, TextOption
 from leakmeter.core.files import sample_path
 from leakmeter.core.limits import refuse_bad
 from leakmeter.data.named import chosen_numbers
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.text.exemplars import Example, ExemplarCase
+from leakmeter.text.exemplars import ExemplarCase, LabelledText
 
 if TYPE_CHECKING:
-    from leakmeter.data.rows import Row
+    from leakmeter.data.rows import DataRow
     from leakmeter.data.tasks import Split, TaskData
-    from leakmeter.text.exemplars import Example
+    from leakmeter.text.exemplars import LabelledText
 
 
 InputFile = Annotated[Path, Parameter(allow_leading_hyphen=True)]
@@ -42,7 +42,7 @@ class TaskOptions(RowOptions):
     """Without a task: column of the texts, 'text' by default; its name is their heading in the prompt."""
     label_column: str | None = None
     """Without a task: column of the labels, 'label' by default; the labels are those that occur in it."""
-    instruction: Text | None = None
+    instruction: TextOption | None = None
     """Without a task: first lines of the prompt; by default they list the labels."""
 
 
@@ -72,7 +72,7 @@ class Sources:
         )
         has_task = task is not None or options.task is not None
         # Standard input and iterators can be read once.
-        self._rows: list[tuple[Any, list[Row]]] = []
+        self._rows: list[tuple[Any, list[DataRow]]] = []
         for name, source in (("exemplars", exemplars), ("pool", pool), ("queries", queries)):
             if source is not None:
                 # A task says what numbers of classes mean.
@@ -106,7 +106,7 @@ class Sources:
 
     def examples(
         self, source: Any, split: Split, instead: str, *, labelled: bool = True, answered: bool = False
-    ) -> list[Example]:
+    ) -> list[LabelledText]:
         """The examples of one of the sources; of None, those published with the task, or `instead` is advised."""
         how: dict[str, Any] = {"labelled": labelled, "answered": answered, "mapping": self._mapping}
         if source is not None:
@@ -134,7 +134,9 @@ FIXED_TOGETHER: Final = 32
 """Queries scored together where all have the same exemplars."""
 
 
-def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: int, seed: int) -> list[ExemplarCase]:
+def draw_cases(
+    pool: Sequence[LabelledText], queries: Sequence[LabelledText], *, shots: int, seed: int
+) -> list[ExemplarCase]:
     """For each query exemplars from a pool, without replacement (Section 4.1 of the ICLInf paper), in the order drawn.
 
     What is drawn for a query depends on the pool, the seed and the query's number alone, and fewer shots are the first
@@ -154,7 +156,7 @@ def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: in
                 "give more of them, or fewer shots"
             )
         rng = np.random.default_rng([seed, number])
-        chosen: dict[int, Example] = {}
+        chosen: dict[int, LabelledText] = {}
         # One at a time, without duplicates and examples alike: `shots` changes no earlier draw.
         while len(chosen) < shots:
             at = int(rng.integers(len(pool)))
@@ -164,14 +166,14 @@ def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: in
     return cases
 
 
-def fixed_cases(exemplars: Sequence[Example], queries: Sequence[Example]) -> list[ExemplarCase]:
+def fixed_cases(exemplars: Sequence[LabelledText], queries: Sequence[LabelledText]) -> list[ExemplarCase]:
     """Every query with the same exemplars, in their order; a query that is one of them keeps it."""
     if not exemplars:
         raise UsageError("there are no exemplars to measure; give at least one")
     return [ExemplarCase(query.id, tuple(exemplars), query) for query in queries]
 
 
-def choose_queries(examples: Sequence[Example], n: int | None, seed: int | None) -> list[Example]:
+def choose_queries(examples: Sequence[LabelledText], n: int | None, seed: int | None) -> list[LabelledText]:
     """Some examples, in their order: `n` at most, chosen by the seed; the first ones where it is None."""
     refuse_bad(
         (n is None or n >= 1, "max-queries", n or 0, "1 or more"),

@@ -17,11 +17,12 @@ from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.noise import going_on, of_contrast
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import Labels, TargetLogProbs
-from leakmeter.core.request import FloatArray, Request, Scores, Trial
+from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
 from leakmeter.instruments.icl.math import FARTHEST, LogRatioFromFirst, calibrated, log_mean, log_ratio
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.logspace import log_softmax
 
 
@@ -43,8 +44,8 @@ class ExemplarItem(ContextItem):
 
 Space = Literal["labels", "vocabulary"]
 LabelScoring = Literal["first-token", "whole-sequence"]
-Calibration = Literal["blank", "n/a", "average"]
-Baseline = Literal["own", "shared"]
+LabelCalibration = Literal["blank", "n/a", "average"]
+CalibrationBaseline = Literal["own", "shared"]
 
 _CONTENT_FREE: Final = {"blank": ("blank",), "n/a": ("n/a",), "average": ("blank", "n/a")}
 
@@ -76,10 +77,10 @@ class Icl(Measure):
     """Set of answers y: labels, or the whole vocabulary, with which the labels are measured too."""
     label_scoring: LabelScoring = "first-token"
     """How likely a label is: first-token takes its first token alone; whole-sequence the product over its tokens."""
-    calibration: Calibration | None = None
+    calibration: LabelCalibration | None = None
     """Divide by the distribution for an input without content (App. B): blank, n/a for the text 'N/A', or the average
     of these two distributions; None for no calibration."""
-    calibration_baseline: Baseline = "own"
+    calibration_baseline: CalibrationBaseline = "own"
     """Exemplars in front of that input: own uses those of each set, S or S∖i; shared uses S for all sets. The paper
     leaves this open."""
     calibration_epsilon: float = 1e-4
@@ -93,8 +94,8 @@ class Icl(Measure):
         for name, kinds in (
             ("space", Space),
             ("label_scoring", LabelScoring),
-            ("calibration", Calibration),
-            ("calibration_baseline", Baseline),
+            ("calibration", LabelCalibration),
+            ("calibration_baseline", CalibrationBaseline),
         ):
             value = getattr(self, name)
             if value not in get_args(kinds) and not (name == "calibration" and value is None):

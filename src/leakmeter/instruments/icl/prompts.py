@@ -28,7 +28,7 @@ from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.icl.measure import ExemplarItem
 from leakmeter.overriding import override
 from leakmeter.text.build import check_unicode
-from leakmeter.text.exemplars import EXEMPLAR, Example, ExemplarCase, Task, Writer, written, written_texts
+from leakmeter.text.exemplars import EXEMPLAR, ExemplarCase, LabelledText, Task, Writer, written, written_texts
 from leakmeter.text.templates import check_plain_or_chat, plain_or_chat
 
 _CONTENT_FREE = {"blank": "", "n/a": "N/A"}
@@ -170,8 +170,8 @@ def example(id_: str, response: str | None) -> registry.Example:
     labels = (("p", "patient"), ("c", "clinic"))
     task = Task("sender", "Say who writes.", (("text", "Note"),), "Sender", labels)
     exemplars = (
-        Example("first", ("the patient writes to the clinic.",), "patient"),
-        Example("second", ("the clinic writes back.",), "clinic"),
+        LabelledText("first", ("the patient writes to the clinic.",), "patient"),
+        LabelledText("second", ("the clinic writes back.",), "clinic"),
     )
-    case = ExemplarCase(id_, exemplars, Example(id_, (f"the clinic writes to {id_}.",), "clinic"))
+    case = ExemplarCase(id_, exemplars, LabelledText(id_, (f"the clinic writes to {id_}.",), "clinic"))
     return registry.Example(ExemplarSettings(task), case, {"label_scoring": "whole-sequence"})

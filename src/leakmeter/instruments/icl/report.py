@@ -8,7 +8,15 @@ from dataclasses import replace
 from typing import Final
 
 from leakmeter.instruments.icl import words
-from leakmeter.instruments.icl.result import Exemplar, FixedExemplar, IclResult, Losses, Position, Summary, summary
+from leakmeter.instruments.icl.result import (
+    ExemplarInfluence,
+    FixedExemplar,
+    IclResult,
+    IclSummary,
+    Losses,
+    Position,
+    summary,
+)
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_in, nats_text
@@ -48,7 +56,7 @@ EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def _advice(total: Summary, results: Sequence[IclResult]) -> b.Advice:
+def _advice(total: IclSummary, results: Sequence[IclResult]) -> b.Advice:
     nats, n_labels = total.answers.max_nats, len(results[0].labels)
     # Up to 0.1 nats an answer moves a posterior from even odds by 3 points at most.
     little = "little" if words.doubt(results) is None else "doubtful"
@@ -113,7 +121,7 @@ def _of_one(result: IclResult) -> Iterator[b.Block]:
     yield b.Details("Settings, noise and cost", b.facts_of(settings))
 
 
-def _of_all(results: Sequence[IclResult], total: Summary) -> Iterator[b.Block]:
+def _of_all(results: Sequence[IclResult], total: IclSummary) -> Iterator[b.Block]:
     yield b.Headline(words.headline(total, results))
     yield b.Text(words.whose(total, results[0].model), detail=True)
     for text in (words.worst_case(total, results), words.vocabulary(results), words.accuracy(total)):
@@ -171,7 +179,7 @@ def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
     )
 
 
-def _labels(results: Sequence[IclResult], total: Summary) -> b.Table:
+def _labels(results: Sequence[IclResult], total: IclSummary) -> b.Table:
     own: dict[str | None, list[float]] = {}
     for exemplar in (exemplar for result in results for exemplar in result.exemplars):
         own.setdefault(exemplar.label, []).append(exemplar.loss_nats)
@@ -226,11 +234,11 @@ def _section(result: IclResult) -> b.Section:
 
 
 # ---- one query ------------------------------------------------------------------------------------------------------
-def _posterior(exemplar: Exemplar) -> b.Cell:
+def _posterior(exemplar: ExemplarInfluence) -> b.Cell:
     return posterior_cell(exemplar, "answer_") if exemplar.answer_posterior is None else exemplar.answer_posterior
 
 
-def _id(exemplar: Exemplar | FixedExemplar) -> b.Untrusted:
+def _id(exemplar: ExemplarInfluence | FixedExemplar) -> b.Untrusted:
     return b.Untrusted(exemplar.id, _ID)
 
 
@@ -269,7 +277,7 @@ def _labels_of(result: IclResult) -> b.Table:
 
 def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
     """Fewer columns on a page of hundreds of queries."""
-    everywhere: b.Columns[Exemplar] = [
+    everywhere: b.Columns[ExemplarInfluence] = [
         (b.Column("Exemplar"), _id),
         (b.Column("Label"), lambda exemplar: b.Untrusted(exemplar.label or "", _LABEL)),
         (b.Column("Text"), lambda exemplar: b.Untrusted(exemplar.text, 108 if among_many else 130)),
@@ -293,7 +301,7 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
 
 
 # ---- figures --------------------------------------------------------------------------------------------------------
-def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
+def _charts(results: Sequence[IclResult], total: IclSummary) -> Iterator[b.Chart]:
     about = ""
     if len(results) > 1:
         ends = "with 95 % intervals" if len(results) >= FEWEST_FOR_INTERVAL else "too few for intervals"
@@ -332,7 +340,7 @@ def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
         )
 
 
-def _series(draws: b.Draws, shown: Sequence[Losses], captions: Sequence[b.Phrase] = ()) -> b.Series:
+def _series(draws: b.SeriesStyle, shown: Sequence[Losses], captions: Sequence[b.Phrase] = ()) -> b.ChartSeries:
     ends = [losses.interval_nats or (losses.mean_nats, losses.mean_nats) for losses in shown]
     low, high = ([end[i] for end in ends] for i in (0, 1))
-    return b.Series(draws, [losses.mean_nats for losses in shown], low=low, high=high, notes=captions)
+    return b.ChartSeries(draws, [losses.mean_nats for losses in shown], low=low, high=high, notes=captions)

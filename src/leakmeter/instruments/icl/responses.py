@@ -23,7 +23,7 @@ from leakmeter.instruments.icl.given import choose_queries, draw_cases, fixed_ca
 from leakmeter.instruments.icl.prompts import check_exemplars
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PreparedContext, check_unicode, placebo_of, placebos
-from leakmeter.text.exemplars import EXEMPLAR, Example, ExemplarCase, Task, Writer, written
+from leakmeter.text.exemplars import EXEMPLAR, ExemplarCase, LabelledText, Task, Writer, written
 from leakmeter.text.templates import check_plain_or_chat, plain_or_chat
 
 
@@ -70,10 +70,10 @@ def free_form(input_column: str, output_column: str, instruction: str | None) ->
 
 def free_examples(
     task: Task, data: Any, *, needs_output: bool, mapping: Mapping[str, str] | None = None
-) -> list[Example]:
+) -> list[LabelledText]:
     """Inputs with their outputs as labels; the output of a query is its response."""
     ((column, _),), output = task.fields, task.label_column
-    examples: list[Example] = []
+    examples: list[LabelledText] = []
     needed = (column, output) if needs_output else (column,)
     text_field = None if needs_output else column
     for id_, fields, where in read_examples(data, None, mapping=mapping, needed=needed, text_field=text_field):
@@ -85,7 +85,7 @@ def free_examples(
                 raise DataError(f"{where}: '{name}' is empty")
         raw_output = fields.get(output)
         text = None if raw_output is None else checked_text(raw_output, output, where)
-        examples.append(Example(id_, (str(fields[column]),), text if text and text.strip() else None))
+        examples.append(LabelledText(id_, (str(fields[column]),), text if text and text.strip() else None))
     return examples
 
 

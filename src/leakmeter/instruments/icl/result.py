@@ -12,14 +12,14 @@ import numpy as np
 from leakmeter.core.measure import LABEL, NATS, TOKEN_ID, Measurement, Params, Texts
 from leakmeter.core.quantity import NOISE, SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
-from leakmeter.core.request import FloatArray
 from leakmeter.core.self_check import carried, noise_of_token
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.math import FARTHEST, farthest_losses, log_ratio
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.overriding import override
-from leakmeter.results.result import DEFINING, Part, PieceFields, Result
+from leakmeter.results.result import DEFINING, PartContent, PieceFields, Result
 from leakmeter.stats import stats
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.stats import posterior_of
 from leakmeter.storage.kept import MOST, Count, FieldError, KeptCase
 from leakmeter.storage.kept import Series as KeptSeries
@@ -99,7 +99,7 @@ class FixedExemplar(Losses):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary(Losses):
+class IclSummary(Losses):
     """Queries together: the mean of their losses is ICLInf (Li et al., Eq. 4).
 
     The paper prints mean ± std, and does not say by what the latter divides. Intervals are 95 %, over queries;
@@ -130,7 +130,7 @@ class Summary(Losses):
     """Tokens that full passes would have run."""
 
 
-def summary(results: Sequence[IclResult], *, seed: int = 0) -> Summary:
+def summary(results: Sequence[IclResult], *, seed: int = 0) -> IclSummary:
     """One or more queries with the same labels together; the seed is the bootstrap's."""
     if not results:
         raise UsageError("there are no queries to sum up; give at least one")
@@ -143,7 +143,7 @@ def summary(results: Sequence[IclResult], *, seed: int = 0) -> Summary:
     labelled = [result for result in results if result.gold is not None]
     n_right = sum(bool(result.is_right) for result in labelled)
     f1 = [value for label in labels if (value := _f1(labelled, label)) is not None]
-    return Summary.from_losses(
+    return IclSummary.from_losses(
         losses,
         seed,
         n=len(results),
@@ -269,7 +269,7 @@ class KeptQuery(KeptCase):
                 raise FieldError(f"value of {measurement.statistic}", "is of a token that has no words")
 
 
-Series = Mapping[tuple[str, str], FloatArray]
+ExemplarSeries = Mapping[tuple[str, str], FloatArray]
 """By (statistic, piece)."""
 
 
@@ -298,7 +298,7 @@ class Vocabulary(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exemplar(Record):
+class ExemplarInfluence(Record):
     """One exemplar of the prompt and its influence on the answer."""
 
     id: str
@@ -417,7 +417,7 @@ class IclResult(Result):
     answer_given: bool
     """Whether the answer was given. A given answer may be another model's; its numbers are those of the model that
     measures."""
-    exemplars: tuple[Exemplar, ...]
+    exemplars: tuple[ExemplarInfluence, ...]
     """In the order of the prompt."""
     answer_nats: Unbounded
     """What the answer reveals of an exemplar, at most: the largest of the exemplars'."""
@@ -433,7 +433,7 @@ class IclResult(Result):
     """Likewise of `answer_nats`."""
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
+    def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:
         """The results of a run's queries, each as soon as its part is there."""
         for texts, measurements in carried(parts):
             series = {(measurement.statistic, measurement.piece): measurement.values for measurement in measurements}
@@ -474,32 +474,32 @@ class IclResult(Result):
             )
 
     @property
-    def worst(self) -> Exemplar:
+    def worst(self) -> ExemplarInfluence:
         """The exemplar with the largest loss."""
         return next(exemplar for exemplar in self.exemplars if exemplar.id == self.worst_exemplar)
 
     @property
-    def revealed(self) -> Exemplar:
+    def revealed(self) -> ExemplarInfluence:
         """The exemplar that the answer reveals most of."""
         return next(exemplar for exemplar in self.exemplars if exemplar.id == self.answer_exemplar)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row an exemplar, with the fields of `Exemplar` that are numbers or texts, and the nats of each label."""
-        frame = frame_of(Exemplar, self.exemplars)
+        """One row an exemplar, with the numbers and texts of an `ExemplarInfluence`, and the nats of each label."""
+        frame = frame_of(ExemplarInfluence, self.exemplars)
         for number, label in enumerate(self.labels):
             frame[f"signed_nats: {label}"] = [exemplar.signed_nats[number] for exemplar in self.exemplars]
         return frame
 
     @classmethod
     @override
-    def summary(cls, results: Sequence[IclResult]) -> Summary:
+    def summary(cls, results: Sequence[IclResult]) -> IclSummary:
         """ICLInf, accuracy, losses by position, label and exemplar; see `summary`."""
         return summary(results)
 
 
 def _exemplars(
-    texts: Texts, series: Series, answered: int, *, floor: float, answer_floor: float
-) -> tuple[Exemplar, ...]:
+    texts: Texts, series: ExemplarSeries, answered: int, *, floor: float, answer_floor: float
+) -> tuple[ExemplarInfluence, ...]:
     labels, spans = texts["labels"], texts["spans"]
     ids = {span["name"]: span["document"] for span in spans}
     vocabularies = [_vocabulary(span["name"], series, texts) for span in spans]
@@ -521,7 +521,7 @@ def _exemplars(
         of_answer = posterior_of(at_answer, noise_nats=answer_floor)
         of_worst = posterior_of(signed_nats[i], noise_nats=floor)
         exemplars.append(
-            Exemplar(
+            ExemplarInfluence(
                 id=ids[span["name"]],
                 position=i + 1,
                 text=text,
@@ -548,7 +548,7 @@ def _exemplars(
     return tuple(exemplars)
 
 
-def _vocabulary(name: str, series: Series, texts: Texts) -> Vocabulary | None:
+def _vocabulary(name: str, series: ExemplarSeries, texts: Texts) -> Vocabulary | None:
     if (FARTHEST[0], name) not in series:
         return None
     entries = np.concatenate([series[statistic, name] for statistic in FARTHEST])

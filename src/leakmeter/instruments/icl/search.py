@@ -20,13 +20,13 @@ from leakmeter.data.named import chosen_numbers
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.icl.result import IclResult
 from leakmeter.stats import stats
-from leakmeter.text.exemplars import Example
+from leakmeter.text.exemplars import LabelledText
 
 MOVES: Final = ("reorder", "drop", "replace", "add")
 """Two exemplars change places; one goes; one of the pool takes the place of one; one of the pool comes last."""
 _OF_POOL: Final = ("replace", "add")
 
-Exemplars = tuple[Example, ...]
+ExemplarList = tuple[LabelledText, ...]
 """In the order of the prompt."""
 
 
@@ -57,7 +57,7 @@ class MeasuredList(Record):
     accuracy: float
 
     @classmethod
-    def from_results(cls, exemplars: Exemplars, results: Sequence[IclResult], move: Move | None = None) -> Self:
+    def from_results(cls, exemplars: ExemplarList, results: Sequence[IclResult], move: Move | None = None) -> Self:
         losses = [result.loss_nats for result in results]
         return cls(
             move=move,
@@ -69,7 +69,7 @@ class MeasuredList(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round(Record):
+class SearchRound(Record):
     """All lists one move away."""
 
     best: tuple[MeasuredList, ...]
@@ -81,30 +81,30 @@ class Round(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class SearchScope:
     """What is searched: which moves, of which exemplars, chosen by which queries and reported by which others."""
 
-    exemplars: Exemplars
-    pool: Exemplars
+    exemplars: ExemplarList
+    pool: ExemplarList
     kinds: tuple[str, ...]
     """Of moves, in the order of `MOVES`."""
-    choosing: tuple[Example, ...]
-    reporting: tuple[Example, ...]
+    choosing: tuple[LabelledText, ...]
+    reporting: tuple[LabelledText, ...]
     max_steps: int
     seed: int
 
     @property
-    def queries(self) -> tuple[Example, ...]:
+    def queries(self) -> tuple[LabelledText, ...]:
         return (*self.choosing, *self.reporting)
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    lists: tuple[Exemplars, ...]
+class ExemplarSearch:
+    lists: tuple[ExemplarList, ...]
     """As given, and after each step."""
     path: tuple[MeasuredList, ...]
     """The same, measured."""
-    rounds: tuple[Round, ...]
+    rounds: tuple[SearchRound, ...]
 
     @property
     def is_exhausted(self) -> bool:
@@ -113,12 +113,12 @@ class Search:
 
 
 def search(
-    scope: Scope,
-    measured: Callable[[Exemplars], Sequence[IclResult]],
+    scope: SearchScope,
+    measured: Callable[[ExemplarList], Sequence[IclResult]],
     *,
-    fits: Callable[[Exemplars], bool] = lambda exemplars: True,
-    on_round: Callable[[MeasuredList, MeasuredList | None, Round], None] = lambda before, after, searched: None,
-) -> Search:
+    fits: Callable[[ExemplarList], bool] = lambda exemplars: True,
+    on_round: Callable[[MeasuredList, MeasuredList | None, SearchRound], None] = lambda before, after, searched: None,
+) -> ExemplarSearch:
     """Take the best move until none lowers ICLInf by more than its noise floor.
 
     No list is measured twice: one that was passed over once had a higher ICLInf than what was taken instead. A list
@@ -126,11 +126,11 @@ def search(
     list that was taken, and the round.
     """
     results = measured(scope.exemplars)
-    lists, path, rounds = [scope.exemplars], [MeasuredList.from_results(scope.exemplars, results)], list[Round]()
+    lists, path, rounds = [scope.exemplars], [MeasuredList.from_results(scope.exemplars, results)], list[SearchRound]()
     floor = _noise(results)
     seen = {scope.exemplars}
     while len(rounds) < min(scope.max_steps, len(path)):
-        best: dict[str, tuple[MeasuredList, Exemplars, float]] = {}
+        best: dict[str, tuple[MeasuredList, ExemplarList, float]] = {}
         n_lists = n_too_long = 0
         for move, exemplars in moves_from(lists[-1], scope.kinds, scope.pool):
             if exemplars in seen:
@@ -151,13 +151,15 @@ def search(
             lists.append(exemplars)
             path.append(after)
         rounds.append(
-            Round(best=tuple(candidate[0] for candidate in best.values()), n_lists=n_lists, n_too_long=n_too_long)
+            SearchRound(best=tuple(candidate[0] for candidate in best.values()), n_lists=n_lists, n_too_long=n_too_long)
         )
         on_round(before, after, rounds[-1])
-    return Search(tuple(lists), tuple(path), tuple(rounds))
+    return ExemplarSearch(tuple(lists), tuple(path), tuple(rounds))
 
 
-def moves_from(exemplars: Exemplars, kinds: Sequence[str], pool: Exemplars) -> Iterator[tuple[Move, Exemplars]]:
+def moves_from(
+    exemplars: ExemplarList, kinds: Sequence[str], pool: ExemplarList
+) -> Iterator[tuple[Move, ExemplarList]]:
     """Every move of these kinds, and the list after it.
 
     The last exemplar stays, since without any there is nothing to measure.
@@ -185,15 +187,15 @@ def _noise(results: Sequence[IclResult]) -> float:
 
 # ---- what is searched -----------------------------------------------------------------------------------------------
 def scope_of(
-    exemplars: Sequence[Example],
-    pool: Sequence[Example] | None,
-    queries: Sequence[Example],
+    exemplars: Sequence[LabelledText],
+    pool: Sequence[LabelledText] | None,
+    queries: Sequence[LabelledText],
     *,
     moves: Sequence[str] = (),
     max_steps: int = 5,
     n_candidates: int = 8,
     seed: int = 0,
-) -> Scope:
+) -> SearchScope:
     """Without `moves` all that can be made, without a pool those that need none."""
     refuse_bad((max_steps >= 1, "max-steps", max_steps, "1 or more"))
     kinds = _checked_moves(moves, has_pool=pool is not None)
@@ -201,10 +203,10 @@ def scope_of(
     chosen = () if pool is None else candidates(pool, start, queries, n=n_candidates, seed=seed)
     if not any(moves_from(start, kinds, chosen)):
         raise UsageError(f"one exemplar leaves nothing to {' or '.join(kinds)}; give more of them, or a pool")
-    return Scope(start, chosen, kinds, *halves(queries, seed), max_steps, seed)
+    return SearchScope(start, chosen, kinds, *halves(queries, seed), max_steps, seed)
 
 
-def halves(queries: Sequence[Example], seed: int) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+def halves(queries: Sequence[LabelledText], seed: int) -> tuple[tuple[LabelledText, ...], tuple[LabelledText, ...]]:
     """The queries that choose and those that report, each in their order; an odd one reports."""
     if len(queries) < 2:
         raise UsageError(
@@ -217,8 +219,13 @@ def halves(queries: Sequence[Example], seed: int) -> tuple[tuple[Example, ...], 
 
 
 def candidates(
-    pool: Sequence[Example], exemplars: Sequence[Example], queries: Sequence[Example], *, n: int, seed: int
-) -> Exemplars:
+    pool: Sequence[LabelledText],
+    exemplars: Sequence[LabelledText],
+    queries: Sequence[LabelledText],
+    *,
+    n: int,
+    seed: int,
+) -> ExemplarList:
     """At most `n` examples of a pool, chosen by the seed, in their order; 'pool' stands before an id that an
     exemplar has too.
 
@@ -227,7 +234,7 @@ def candidates(
     """
     refuse_bad((n >= 1, "candidates", n, "1 or more"))
     seen = {example.compared for example in (*exemplars, *queries)}
-    others: list[Example] = []
+    others: list[LabelledText] = []
     for example in pool:
         if example.compared not in seen:
             others.append(example)
@@ -235,13 +242,13 @@ def candidates(
     if not others:
         raise UsageError(f"all {len(pool):,} examples of the pool are already exemplars or queries; give others")
     ids = {example.id for example in exemplars}
-    out: list[Example] = []
+    out: list[LabelledText] = []
     for number in chosen_numbers(len(others), n, seed):
         id_ = others[number].id
         if id_ in ids:
             id_ = unused(f"pool {id_}", ids)
         ids.add(id_)
-        out.append(Example(id_, others[number].texts, others[number].label))
+        out.append(LabelledText(id_, others[number].texts, others[number].label))
     return tuple(out)
 
 

@@ -28,12 +28,19 @@ from leakmeter.errors import WindowError
 from leakmeter.instruments.icl.given import FIXED_TOGETHER, fixed_cases
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
-from leakmeter.instruments.icl.result import IclResult, Summary, summary
-from leakmeter.instruments.icl.search import Exemplars, MeasuredList, Round, Scope, Search, search
+from leakmeter.instruments.icl.result import IclResult, IclSummary, summary
+from leakmeter.instruments.icl.search import (
+    ExemplarList,
+    ExemplarSearch,
+    MeasuredList,
+    SearchRound,
+    SearchScope,
+    search,
+)
 from leakmeter.stats import stats
 from leakmeter.stats.ranks import paired_difference
-from leakmeter.studies.cells import Progress, directory_of, used_directory
-from leakmeter.text.exemplars import Example, Task
+from leakmeter.studies.cells import ShowProgress, directory_of, used_directory
+from leakmeter.text.exemplars import LabelledText, Task
 
 FEWEST: Final = 6
 """Queries of which Wilcoxon's two-sided p can fall below 0.05: with n of them it is 2^(1 − n) at least."""
@@ -41,7 +48,7 @@ _LOWEST: Final = "lowest ICLInf {:.3g} nats"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step(MeasuredList):
+class SelectionStep(MeasuredList):
     """The list of exemplars after a step."""
 
     step: int
@@ -57,7 +64,7 @@ class Chosen(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Model(Record):
+class SelectionModel(Record):
     """What measures."""
 
     name: str
@@ -70,7 +77,7 @@ class Model(Record):
 class Selection(Record):
     """What a search for exemplars found, as `leakmeter icl select --json` prints it."""
 
-    model: Model
+    model: SelectionModel
     task: str
     template: str | None
     space: str
@@ -86,17 +93,17 @@ class Selection(Record):
     """Ids of the examples of the pool that may come."""
     n_choosing: int
     n_reporting: int
-    steps: tuple[Step, ...]
-    rounds: tuple[Round, ...]
+    steps: tuple[SelectionStep, ...]
+    rounds: tuple[SearchRound, ...]
     ended: str
     """'no move lowers it' or 'max steps'."""
     n_lists: int
     """Measured by the queries that choose."""
     exemplars: tuple[Chosen, ...]
     """Of the list at the end, in order."""
-    before: Summary
+    before: IclSummary
     """Of the queries that report, behind the exemplars as given."""
-    after: Summary
+    after: IclSummary
     """Of the same queries, behind the exemplars at the end."""
     verdict: str
     """'lower', 'not lower', 'too few' (queries) or 'unchanged' (no step was taken)."""
@@ -136,18 +143,18 @@ class Lists:
     measure: Icl
     settings: ExemplarSettings
     directory: Path
-    progress: Progress
+    progress: ShowProgress
     command: str | None
     findings: dict[str, float] = field(default_factory=dict)
     """What progress says of the lists that are measured."""
 
-    def longest(self, exemplars: Exemplars, queries: Sequence[Example]) -> Example:
+    def longest(self, exemplars: ExemplarList, queries: Sequence[LabelledText]) -> LabelledText:
         """The query of most tokens: behind a list where it fits, every query does."""
         cases = fixed_cases(exemplars, queries)
         sizes = [len(self.settings.prepare(case, self.backend, self.measure).item.prompt.ids) for case in cases]
         return queries[sizes.index(max(sizes))]
 
-    def fits(self, exemplars: Exemplars, query: Example) -> bool:
+    def fits(self, exemplars: ExemplarList, query: LabelledText) -> bool:
         (case,) = fixed_cases(exemplars, [query])
         try:
             self.settings.prepare(case, self.backend, self.measure)
@@ -155,7 +162,7 @@ class Lists:
             return False
         return True
 
-    def measured(self, exemplars: Exemplars, queries: Sequence[Example]) -> list[IclResult]:
+    def measured(self, exemplars: ExemplarList, queries: Sequence[LabelledText]) -> list[IclResult]:
         cases = LoadedCases(tuple(fixed_cases(exemplars, queries)))
         plan = Plan("icl", self.measure, self.settings, cases, FIXED_TOGETHER)
         ready = make_ready(plan, self.backend)
@@ -168,7 +175,7 @@ class Lists:
 
 
 def selection_directory(
-    scope: Scope, settings: ExemplarSettings, measure: Icl, model: str, out: Path, **machine: str | None
+    scope: SearchScope, settings: ExemplarSettings, measure: Icl, model: str, out: Path, **machine: str | None
 ) -> Path:
     """The directory of a selection under `out`, which need not be there; named by a scope's texts and seed."""
     return directory_of(
@@ -185,7 +192,7 @@ def selection_directory(
 
 
 def selection_of(
-    lists: Lists, scope: Scope, outcome: Search, before: Sequence[IclResult], after: Sequence[IclResult]
+    lists: Lists, scope: SearchScope, outcome: ExemplarSearch, before: Sequence[IclResult], after: Sequence[IclResult]
 ) -> Selection:
     """`before` and `after`: the queries that report, behind the exemplars as given and at the end."""
     first, second = ([result.loss_nats for result in results] for results in (before, after))
@@ -203,7 +210,7 @@ def selection_of(
     steps = ({name: getattr(measured, name) for name in MeasuredList.__slots__} for measured in outcome.path)
     return Selection(
         **asdict(lists.measure),
-        model=Model(
+        model=SelectionModel(
             name=backend.name,
             weights_sha256=backend.weights_sha256,
             dtype=backend.dtype,
@@ -217,7 +224,7 @@ def selection_of(
         candidates=tuple(example.id for example in scope.pool),
         n_choosing=len(scope.choosing),
         n_reporting=len(scope.reporting),
-        steps=tuple(Step(step=number, **step_fields) for number, step_fields in enumerate(steps)),
+        steps=tuple(SelectionStep(step=number, **step_fields) for number, step_fields in enumerate(steps)),
         rounds=outcome.rounds,
         ended="no move lowers it" if outcome.is_exhausted else "max steps",
         n_lists=1 + sum(searched.n_lists for searched in outcome.rounds),
@@ -236,13 +243,13 @@ def selection_of(
 
 def selected(
     lists: Lists,
-    scope: Scope,
-    on_round: Callable[[MeasuredList, MeasuredList | None, Round], None] = lambda before, after, searched: None,
+    scope: SearchScope,
+    on_round: Callable[[MeasuredList, MeasuredList | None, SearchRound], None] = lambda before, after, searched: None,
 ) -> tuple[Selection, str]:
     """The selection, and its exemplars as the text of a file."""
     longest = lists.longest(scope.exemplars, scope.queries)
 
-    def measured(exemplars: Exemplars) -> list[IclResult]:
+    def measured(exemplars: ExemplarList) -> list[IclResult]:
         results = lists.measured(exemplars, scope.choosing)
         mean = stats.mean([result.loss_nats for result in results])
         lists.findings[_LOWEST] = min(mean, lists.findings.get(_LOWEST, math.inf))
@@ -254,7 +261,7 @@ def selected(
     return chosen, exemplars_jsonl(outcome.lists[-1], lists.settings.task)
 
 
-def exemplars_jsonl(exemplars: Exemplars, task: Task) -> str:
+def exemplars_jsonl(exemplars: ExemplarList, task: Task) -> str:
     columns = [name for name, _ in task.fields]
     rows = (
         {"id": exemplar.id, **dict(zip(columns, exemplar.texts, strict=True)), task.label_column: exemplar.label}
@@ -277,7 +284,7 @@ def difference_of_shares(gained: int, lost: int, n: int, *, confidence: float = 
 
 # ---- prediction -----------------------------------------------------------------------------------------------------
 def predicted_selection(
-    predictor: Predictor, scope: Scope, settings: ExemplarSettings, measure: Icl
+    predictor: Predictor, scope: SearchScope, settings: ExemplarSettings, measure: Icl
 ) -> PredictedSelection:
     """What a search would take at most: every move measured, on lists of the longest exemplars there are."""
     tokenizer = predictor.backend.tokenizer
@@ -318,12 +325,12 @@ def predicted_selection(
     )
 
 
-def n_lists(scope: Scope) -> int:
+def n_lists(scope: SearchScope) -> int:
     """How many lists a search measures at most, those by the queries that report among them."""
     return 1 + sum(n for n, _ in _rounds(scope)) + 2
 
 
-def _rounds(scope: Scope) -> Iterator[tuple[int, int]]:
+def _rounds(scope: SearchScope) -> Iterator[tuple[int, int]]:
     """Of each round how many lists it has, and of how many exemplars, at most."""
     n_pool = len(scope.pool)
     for number in range(scope.max_steps):

@@ -16,7 +16,7 @@ from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings
 
 if TYPE_CHECKING:
-    from leakmeter.instruments.icl.search import MeasuredList, Round
+    from leakmeter.instruments.icl.search import MeasuredList, SearchRound
     from leakmeter.instruments.icl.selection import PredictedSelection
 
 
@@ -97,7 +97,7 @@ def icl_select_command(
     path: list[MeasuredList] = []
     times = [time.perf_counter()]
 
-    def tell_round(before: MeasuredList, after: MeasuredList | None, searched: Round) -> None:
+    def tell_round(before: MeasuredList, after: MeasuredList | None, searched: SearchRound) -> None:
         if not path:
             path.append(before)
         if after is not None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from leakmeter.core.plain import counted, one_line, to_json, visible
-from leakmeter.instruments.icl.result import FixedExemplar, Summary
-from leakmeter.instruments.icl.search import MeasuredList, Scope
+from leakmeter.instruments.icl.result import FixedExemplar, IclSummary
+from leakmeter.instruments.icl.search import MeasuredList, SearchScope
 from leakmeter.instruments.icl.selection import Selection
 from leakmeter.report import blocks as b
 from leakmeter.report import markdown
@@ -74,7 +74,7 @@ def report(selection: Selection, *, command: str | None = None) -> b.Report:
             *_lists(selection),
             b.Facts(facts),
         ],
-        command=b.Command.from_line(command),
+        command=b.CommandLine.from_line(command),
     )
 
 
@@ -86,7 +86,7 @@ def write_selection(directory: Path, selection: Selection, exemplars: str, *, co
     return document
 
 
-def report_so_far(path: Sequence[MeasuredList], scope: Scope) -> b.Report:
+def report_so_far(path: Sequence[MeasuredList], scope: SearchScope) -> b.Report:
     first, last = path[0], path[-1]
     n = len(path) - 1
     names = (part for id_ in last.exemplars for part in (", ", b.Untrusted(id_, _ID_CHARACTERS)))
@@ -214,7 +214,7 @@ def _exemplars(selection: Selection) -> b.Table:
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------
-def _accuracy(half: Summary) -> str:
+def _accuracy(half: IclSummary) -> str:
     low, high = half.accuracy_interval or (0.0, 1.0)
     return f"{share_text(half.accuracy or 0.0)} [{100.0 * low:.0f}, {100.0 * high:.0f}]"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from leakmeter.core import self_check
-from leakmeter.instruments.icl.result import Exemplar, IclResult, Summary
+from leakmeter.instruments.icl.result import ExemplarInfluence, IclResult, IclSummary
 from leakmeter.report import scale
 from leakmeter.report.blocks import Phrase, Untrusted
 from leakmeter.report.scale import interval_text, nats_text, percent
@@ -43,7 +43,7 @@ def doubt(results: Sequence[IclResult]) -> str | None:
     return next((why for why in doubts if why is not None), None)
 
 
-def headline(summary: Summary, results: Sequence[IclResult]) -> str:
+def headline(summary: IclSummary, results: Sequence[IclResult]) -> str:
     losses = summary.answers
     answers = "For the scoring model, the answers" if losses.n_given else "The likeliest answers"
     why = doubt(results)
@@ -59,7 +59,7 @@ def headline(summary: Summary, results: Sequence[IclResult]) -> str:
     )
 
 
-def whose(summary: Summary, model: str) -> Phrase:
+def whose(summary: IclSummary, model: str) -> Phrase:
     n, n_given = summary.n, summary.answers.n_given
     largest = " For each query, the exemplar with the largest leakage counts."
     if not n_given:
@@ -74,7 +74,7 @@ def whose(summary: Summary, model: str) -> Phrase:
     )
 
 
-def worst_case(summary: Summary, results: Sequence[IclResult]) -> str:
+def worst_case(summary: IclSummary, results: Sequence[IclResult]) -> str:
     """ICLInf as the paper prints it, with its interval."""
     shots = max(len(result.exemplars) for result in results)
     drawn = "the same for all" if summary.exemplars else "drawn for each"
@@ -92,7 +92,7 @@ def worst_case(summary: Summary, results: Sequence[IclResult]) -> str:
     return sentence if high is None else f"{sentence} One query in twenty has {nats_text(high)}\u00a0nats or more."
 
 
-def accuracy(summary: Summary) -> str:
+def accuracy(summary: IclSummary) -> str:
     n = summary.n_with_label
     if summary.accuracy is None or summary.accuracy_interval is None or summary.macro_f1 is None:
         return "The queries have no labels, so accuracy is unknown."
@@ -104,7 +104,7 @@ def accuracy(summary: Summary) -> str:
     )
 
 
-def noise(summary: Summary, results: Sequence[IclResult]) -> str:
+def noise(summary: IclSummary, results: Sequence[IclResult]) -> str:
     highest = max(result.noise_floor_nats for result in results)
     n_below = round(summary.share_below_noise_floor * summary.n)
     subject = "query has" if n_below < 2 else "queries have"
@@ -204,7 +204,7 @@ def answer(result: IclResult) -> Phrase:
     return *phrase, f"{likely}; right is ", Untrusted(result.gold), f".{mass}"
 
 
-def changed(exemplar: Exemplar, at_most: int | None = None) -> Untrusted:
+def changed(exemplar: ExemplarInfluence, at_most: int | None = None) -> Untrusted:
     """The label or token whose probability changes most without an exemplar."""
     moved = exemplar.vocabulary
     text = exemplar.worst_label if moved is None else moved.farthest.token.replace("\n", "↵")

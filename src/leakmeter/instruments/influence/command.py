@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from leakmeter.commands.call import CallOptions, CaseOptions, FunctionOptions, function_of_cases, measured
 from leakmeter.commands.cases import read_cases, run_cases
-from leakmeter.commands.options import RunOptions, Source, Text
+from leakmeter.commands.options import CaseSource, RunOptions, TextOption
 from leakmeter.core.loaded import Plan
 from leakmeter.engine.loading import ModelOptions
 from leakmeter.instruments.influence.measure import Influence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 def influence_command(
     *,
-    source: Source | None = None,
-    response: Text | None = None,
+    source: CaseSource | None = None,
+    response: TextOption | None = None,
     prompts: Annotated[PromptSettings | None, Parameter(name="*", negative="")] = None,
     measure: Annotated[Influence | None, Parameter(name="*")] = None,
     run: RunOptions | None = None,
@@ -40,7 +40,7 @@ def influence_command(
         The response to score; sampled if omitted.
     """
     measure = measure or Influence()
-    loaded = read_cases(source or Source(), response, needs_response=not measure.samples)
+    loaded = read_cases(source or CaseSource(), response, needs_response=not measure.samples)
     prompts, run = prompts or PromptSettings(), run or RunOptions()
     run_cases(Plan("influence", measure, prompts, loaded), run, inputs=[source])
 

@@ -15,7 +15,7 @@ from typing import Final
 from leakmeter.core import self_check
 from leakmeter.core.plain import visible
 from leakmeter.instruments.influence.findings import is_finding, shown_in_context, telling
-from leakmeter.instruments.influence.result import ContextResult, InfluenceResult, Piece
+from leakmeter.instruments.influence.result import ContextResult, InfluenceResult, PieceInfluence
 from leakmeter.instruments.influence.sources import ContextPiece
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import model_facts, saved
@@ -98,7 +98,7 @@ def settings(result: ContextResult) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ContextStretch:
     """A run of context characters that the same pieces cover."""
 
     start: int
@@ -113,7 +113,7 @@ class Stretch:
     """Index of the document it lies in."""
 
 
-def stretches(context: str, documents: Sequence[DocumentRange], pieces: Sequence[ContextPiece]) -> list[Stretch]:
+def stretches(context: str, documents: Sequence[DocumentRange], pieces: Sequence[ContextPiece]) -> list[ContextStretch]:
     """The whole context in order, cut at every boundary of a piece or document; joined, it is the context.
 
     What of a piece lies outside the text is left out, and so are documents whose sentences are among the pieces.
@@ -142,7 +142,7 @@ def stretches(context: str, documents: Sequence[DocumentRange], pieces: Sequence
         open_pieces.extend(begins.get(start, ()))
         covering = sorted(set(open_pieces))
         parts.append(
-            Stretch(
+            ContextStretch(
                 start,
                 shown[start:stop],
                 tuple(i for i in covering if i not in values),
@@ -160,10 +160,10 @@ def by_nats(result: InfluenceResult, kind: str) -> list[int]:
     return sorted(of_kind, key=lambda i: (not is_finding(result, pieces[i]), -_order(pieces[i])))
 
 
-def leader(result: InfluenceResult) -> Piece | None:
+def leader(result: InfluenceResult) -> PieceInfluence | None:
     """The finding with most nats, a document only where none of its sentences is one; None without findings."""
     return max((piece for piece in telling(result) if is_finding(result, piece)), key=_order, default=None)
 
 
-def _order(piece: Piece) -> float:
+def _order(piece: PieceInfluence) -> float:
     return -math.inf if math.isnan(piece.nats) else piece.nats

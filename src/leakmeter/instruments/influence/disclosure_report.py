@@ -9,7 +9,7 @@ from typing import Final
 
 from leakmeter.core.plain import counted, n_listed
 from leakmeter.instruments.influence import findings
-from leakmeter.instruments.influence.context import Stretch, doubt
+from leakmeter.instruments.influence.context import ContextStretch, doubt
 from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.instruments.influence.search_report import is_partial
@@ -333,7 +333,7 @@ def _listed(names: Sequence[str], characters: int) -> tuple[str | b.Untrusted, .
     return (*listed, *([f" and {n_more:,} more"] if n_more > 0 else []))
 
 
-def parts(stretch: Stretch, disclosed: Sequence[Disclosure]) -> Sequence[b.Words]:
+def parts(stretch: ContextStretch, disclosed: Sequence[Disclosure]) -> Sequence[b.Words]:
     """A stretch of the context, cut around the words that disclosures came from; empty without any."""
     places = [
         (start, end, number)

@@ -28,13 +28,14 @@ import regex
 
 from leakmeter.core.measure import Texts
 from leakmeter.core.record import Record, Unbounded
-from leakmeter.core.request import FloatArray
-from leakmeter.instruments.influence.sources import Pieces, Series, Source, finite, unbounded
+from leakmeter.instruments.influence.sources import Pieces, Source, finite, unbounded
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.stats import maximal_segments, posterior_from_even_odds
 from leakmeter.text import function_words
 from leakmeter.text.build import REGION
 from leakmeter.text.entities import values
-from leakmeter.text.entities.values import Value
+from leakmeter.text.entities.values import PersonalValue
+from leakmeter.text.entity_results import PieceSeries
 
 LEAST_NATS: Final = 3.0
 """From even odds, an observer is 95 % sure then that the context was there."""
@@ -48,7 +49,7 @@ _SAYING = regex.compile(r"[\p{L}\p{M}]{3}|\p{N}")
 
 _Word = tuple[int, int, int, int]
 """First character, the one behind the last; first token, the one behind the last."""
-Relation = Literal["copied", "reworded", "inferred"]
+DisclosureRelation = Literal["copied", "reworded", "inferred"]
 Evidence = Literal["scores", "words"]
 OTHER: Final = "other"
 """Kind of content that nothing known calls personal or secret."""
@@ -75,7 +76,7 @@ class DisclosedSpan(Record):
 class Disclosure(DisclosedSpan):
     """A span of the answer that the context gave away."""
 
-    relation: Relation
+    relation: DisclosureRelation
     """'copied' where its words stand in a source, 'reworded' where they do not, 'inferred' where no single piece is
     its source."""
     nats: Unbounded
@@ -146,7 +147,7 @@ class _Numbers:
         return max(0.0, float((sums[:, n:] - sums[:, : sums.shape[1] - n]).max()))
 
 
-def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
+def disclosures(texts: Texts, series: PieceSeries) -> tuple[Disclosure, ...]:
     """What the first response of a case gives away, in its order, with the values below the floor."""
     response = texts["responses"][0]
     tokens: Sequence[str] = response["tokens"]
@@ -170,7 +171,7 @@ def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
         ],
     )
     is_value = np.zeros(len(tokens), dtype=bool)
-    spans: list[tuple[_Word, Value | None]] = []
+    spans: list[tuple[_Word, PersonalValue | None]] = []
     for value in known:
         first, last = _tokens_of(edges, value.start, value.end)
         spans.append(((value.start, value.end, first, last), value))
@@ -187,7 +188,7 @@ def _tokens_of(edges: Sequence[int], start: int, end: int) -> tuple[int, int]:
     return bisect_left(edges, edges[bisect_right(edges, start) - 1]), bisect_right(edges, end - 1)
 
 
-def _numbers(texts: Texts, series: Series, n_tokens: int) -> _Numbers:
+def _numbers(texts: Texts, series: PieceSeries, n_tokens: int) -> _Numbers:
     whole = finite(series[0, "whole", ""])
     placebos = [
         values for (sample, name, _), values in series.items() if not sample and name in ("placebo", "placebo_alone")
@@ -294,7 +295,7 @@ def _score(numbers: _Numbers, first: int, last: int) -> float:
     return float(numbers.whole[first:last].sum()) - max(0.5, float(placebo))
 
 
-def _disclosure(text: str, span: _Word, value: Value | None, numbers: _Numbers) -> Disclosure | None:
+def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _Numbers) -> Disclosure | None:
     start, end, first, last = span
     tokens = slice(first, last)
     nats = float(numbers.whole[tokens].sum())
@@ -315,7 +316,7 @@ def _disclosure(text: str, span: _Word, value: Value | None, numbers: _Numbers) 
         return None
     elif surprise >= LEAST_SURPRISE:
         evidence = "words"
-    relation: Relation = "copied" if copied else "reworded"
+    relation: DisclosureRelation = "copied" if copied else "reworded"
     # Where no piece does half of what the whole context does, only several together are the source.
     if not copied and not any(source.most_nats >= 0.5 * nats for source, _ in sources):
         relation = "inferred"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from leakmeter.instruments.influence.sources import ContextPiece
 
 if TYPE_CHECKING:
-    from leakmeter.instruments.influence.result import InfluenceResult, Piece
+    from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
 
 
-def is_finding(case: InfluenceResult, piece: Piece | None = None) -> bool:
+def is_finding(case: InfluenceResult, piece: PieceInfluence | None = None) -> bool:
     """Whether the sums of a piece, or of the whole context, with signs and without, are above noise and placebo.
 
     What is not is neither coloured, ranked nor called evidence.
@@ -20,7 +20,7 @@ def is_finding(case: InfluenceResult, piece: Piece | None = None) -> bool:
     return numbers[0] is not None and numbers[1] > floor_nats(case, piece)
 
 
-def floor_nats(case: InfluenceResult, piece: Piece | None = None) -> float:
+def floor_nats(case: InfluenceResult, piece: PieceInfluence | None = None) -> float:
     """Where colours begin: what the noise, or an irrelevant piece, does to the response.
 
     `piece` is None for the whole context, which is held against an irrelevant text as the only context, as is a piece
@@ -40,7 +40,7 @@ def shown_in_context(pieces: Sequence[ContextPiece]) -> list[int]:
     return [i for i, piece in enumerate(pieces) if piece.kind != "document" or piece.document not in measured]
 
 
-def telling(case: InfluenceResult) -> list[Piece]:
+def telling(case: InfluenceResult) -> list[PieceInfluence]:
     """The pieces that say most: a document is one where none of its sentences is a finding."""
     findings = {piece.document for piece in case.pieces if piece.kind == "unit" and is_finding(case, piece)}
     return [piece for piece in case.pieces if piece.kind != "document" or piece.document not in findings]

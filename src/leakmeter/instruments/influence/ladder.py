@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from leakmeter.core.item import ContextItem
-from leakmeter.core.request import FloatArray
-from leakmeter.instruments.influence.scored import Scored
+from leakmeter.instruments.influence.scored import PieceScores
 from leakmeter.instruments.influence.sources import finite
+from leakmeter.stats.arrays import FloatArray
 
 LEAST_EFFECT_NATS: Final = 1.0
 """What a document that matters does to some stretch of the response at least."""
@@ -68,7 +68,7 @@ class Ladder:
     item: ContextItem
     sentences: Mapping[str, Sequence[str]]
     """Of each document that was scored as a whole."""
-    scored: Sequence[Scored]
+    scored: Sequence[PieceScores]
     """By response."""
     noise: FloatArray
     """Of a measurement of each token of the first response, nats."""

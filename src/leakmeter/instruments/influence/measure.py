@@ -16,14 +16,15 @@ from leakmeter.core.noise import neighbourhood_noise, token_by_token
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.record import JsonObject
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
-from leakmeter.core.request import FloatArray, Request, Trial
+from leakmeter.core.request import Request, Trial
 from leakmeter.core.sampling import needs_of_sample, sample
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.ladder import Ladder, sentences_by_document
-from leakmeter.instruments.influence.scored import Scored, check_possible
-from leakmeter.instruments.influence.search import Audit, Found, Search, Searcher, hiding_of
+from leakmeter.instruments.influence.scored import PieceScores, check_possible
+from leakmeter.instruments.influence.search import Audit, Search, Searcher, SearchScores, hiding_of
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
+from leakmeter.stats.arrays import FloatArray
 
 MOST_ROUNDS: Final = 8
 AUDITED: Final = "audited"
@@ -175,8 +176,8 @@ class Influence(Measure):
         item: ContextItem,
         responses: Sequence[tuple[int, ...]],
         names: Collection[str],
-        found: Found | None = None,
-    ) -> Trial[list[Scored]]:
+        found: SearchScores | None = None,
+    ) -> Trial[list[PieceScores]]:
         """Score responses without each piece, and the first with each alone, swapped, and with placebos.
 
         What a search has found of the first is not scored again.
@@ -194,7 +195,7 @@ class Influence(Measure):
             rows = iter(answer.values)
             bare = next(rows)
             if i > 0 or found is None:
-                response_scored = Scored(bare, next(rows), {name: next(rows) for name in names})
+                response_scored = PieceScores(bare, next(rows), {name: next(rows) for name in names})
             else:
                 response_scored = found
             if i == 0:
@@ -212,7 +213,7 @@ class Influence(Measure):
         return [Request(p, y, self.reduction) for p, y in zip(prompts, responses, strict=True)]
 
     def _of_search(
-        self, item: ContextItem, responses: Sequence[tuple[int, ...]], found: Found
+        self, item: ContextItem, responses: Sequence[tuple[int, ...]], found: SearchScores
     ) -> Trial[list[Measurement]]:
         begun = None
         if item.model_noise_nats is None:
@@ -259,7 +260,7 @@ class Influence(Measure):
 
 
 def _measurements(
-    item: ContextItem, responses: Sequence[tuple[int, ...]], scored: Sequence[Scored], noise: FloatArray
+    item: ContextItem, responses: Sequence[tuple[int, ...]], scored: Sequence[PieceScores], noise: FloatArray
 ) -> Iterator[Measurement]:
     for i, (response, response_scored) in enumerate(zip(responses, scored, strict=True)):
         check_possible(item, response_scored.values)
@@ -269,7 +270,7 @@ def _measurements(
 
 
 def _contrasts(
-    item: ContextItem, sample_: int, response: tuple[int, ...], names: Sequence[str], scored: Scored
+    item: ContextItem, sample_: int, response: tuple[int, ...], names: Sequence[str], scored: PieceScores
 ) -> Iterator[Measurement]:
     def measurement(statistic: str, series: FloatArray, piece: str = "", unit: str = NATS) -> Measurement:
         return Measurement(item.id, sample_, piece, statistic, unit, series)

@@ -10,7 +10,7 @@ from typing import Final
 from leakmeter.core.plain import excerpt, n_listed
 from leakmeter.instruments.influence import context, disclosure_report, findings, ladder, search_report
 from leakmeter.instruments.influence.disclosures import LEAST_NATS
-from leakmeter.instruments.influence.result import InfluenceResult, Piece
+from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
 from leakmeter.instruments.influence.search_report import is_partial, units_left
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
@@ -93,7 +93,7 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     facts = [note for note in _NOTES if swapped or note[0] != _SURROGATE]
     notes: list[b.Block] = [b.Facts([*facts, *(search_report.NOTES if searched else ())])]
     if several and shared:
-        notes.insert(0, b.Part("How it was measured", b.facts_of(shared)))
+        notes.insert(0, b.HeadedBlocks("How it was measured", b.facts_of(shared)))
     sections = disclosure_report.sections_of(cases, [_weight(case) for case in cases]) if several else {}
     overview = [*_overview(cases, sections), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
     listed = disclosure_report.tables(cases, sections) if several else ()
@@ -376,7 +376,7 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
     has_alone = any(case.pieces[i].alone_nats is not None for i in ranked)
     piece_name = "document" if case.pieces[ranked[0]].kind == "document" else _piece(case)
     sampled = any(piece.mean_nats is not None for piece in case.pieces)
-    columns: list[tuple[b.Column, Callable[[Piece], b.Cell], bool]] = [
+    columns: list[tuple[b.Column, Callable[[PieceInfluence], b.Cell], bool]] = [
         (b.Column(piece_name.capitalize()), lambda piece: b.Untrusted(piece.name, 24), True),
         (b.Column("Text"), lambda piece: b.Noted(b.Untrusted(piece.text, 120), _remarks(case, piece)), True),
         (b.Column("Without it", "nats", bar=True, role="nats"), lambda piece: piece.nats, True),
@@ -413,7 +413,7 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
     )  # fmt: skip
 
 
-def _remarks(case: InfluenceResult, piece: Piece) -> list[b.Phrase]:
+def _remarks(case: InfluenceResult, piece: PieceInfluence) -> list[b.Phrase]:
     remarks: list[b.Phrase] = []
     if piece.document and len(case.documents) > 1 and piece.document != piece.name:
         remarks.append(b.Untrusted(piece.document, 40))
@@ -444,7 +444,7 @@ def _remarks(case: InfluenceResult, piece: Piece) -> list[b.Phrase]:
     return [*remarks, *map(b.Untrusted, flags)]
 
 
-def _placebo_flag(case: InfluenceResult, piece: Piece) -> str:
+def _placebo_flag(case: InfluenceResult, piece: PieceInfluence) -> str:
     """Which of its sums is not above the placebo's: the one without signs stands beside it, the other need not."""
     if piece.nats <= findings.floor_nats(case, piece):
         return "below the placebo"
@@ -455,7 +455,7 @@ def _placebo_flag(case: InfluenceResult, piece: Piece) -> str:
     return f"with signs {nats_text(piece.signed_nats)}, within the placebo’s {nats_text(placebo)}"
 
 
-def _posterior(case: InfluenceResult, piece: Piece) -> b.Cell:
+def _posterior(case: InfluenceResult, piece: PieceInfluence) -> b.Cell:
     """The posterior, or the baseline that the piece is below."""
     if findings.is_finding(case, piece):
         return piece.posterior
@@ -531,7 +531,7 @@ def posterior(case: InfluenceResult) -> str:
     return context.posterior_sentence(case, "whole_", f"this {_whole([case])}")
 
 
-def _over_samples(numbers: InfluenceResult | Piece, prefix: str) -> str | None:
+def _over_samples(numbers: InfluenceResult | PieceInfluence, prefix: str) -> str | None:
     """Mean, 95 % interval and worst in nats; None where nothing was sampled again."""
     mean, interval, worst = (getattr(numbers, f"{prefix}{name}_nats") for name in ("mean", "interval", "worst"))
     if mean is None:
@@ -552,20 +552,20 @@ def charts(cases: Sequence[InfluenceResult]) -> Iterator[b.Chart]:
         yield _heat_map(most)
 
 
-def _units(case: InfluenceResult) -> list[Piece]:
+def _units(case: InfluenceResult) -> list[PieceInfluence]:
     """The pieces that a context is cut into, in its order: units, and documents whose sentences were not measured."""
     shown = [case.pieces[i] for i in findings.shown_in_context(case.pieces) if case.pieces[i].kind != "value"]
     return sorted(shown, key=lambda piece: piece.start) if findings.has_documents(shown) else shown
 
 
-def _strongest(case: InfluenceResult) -> list[Piece]:
+def _strongest(case: InfluenceResult) -> list[PieceInfluence]:
     """The pieces of most influence that a figure has room for, in the order of the context."""
     pieces = _units(case)
     order = sorted(range(len(pieces)), key=lambda i: -pieces[i].nats)
     return [pieces[i] for i in sorted(order[:_PIECES_AT_MOST])]
 
 
-def _name(piece: Piece) -> b.Phrase:
+def _name(piece: PieceInfluence) -> b.Phrase:
     return b.Untrusted(f"{piece.name}: {piece.text}", 48)
 
 
@@ -580,7 +580,7 @@ def _of_one(case: InfluenceResult) -> b.Chart | None:
     unknown = len(units_left(case))
     nats = means if is_mean else [piece.nats for piece in shown]
     series = [
-        b.Series(
+        b.ChartSeries(
             "rows",
             [nats[i] for i in places],
             [float(i) for i in places],
@@ -634,7 +634,7 @@ def _over_cases(cases: Sequence[InfluenceResult]) -> b.Chart | None:
         interval_of_aggregate(values, "mean", seed=0) or (mean, mean)
         for values, mean in zip(shown.values(), means, strict=True)
     ]
-    series = b.Series("bar", means, low=[low for low, _ in ends], high=[high for _, high in ends])
+    series = b.ChartSeries("bar", means, low=[low for low, _ in ends], high=[high for _, high in ends])
     x = b.Axis(
         ("piece (", b.Untrusted(cases[0].unit, 40), "), by its place"), names=[b.Untrusted(name) for name in shown]
     )

@@ -15,7 +15,7 @@ from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import (
     NOISE,
     PARTLY_READ,
-    Case,
+    CaseResult,
     LowerBound,
     NumberOf,
     Quantities,
@@ -27,22 +27,22 @@ from leakmeter.core.quantity import (
     of_response,
 )
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
-from leakmeter.core.request import FloatArray
 from leakmeter.core.self_check import carried, doubt, with_noise_of
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.findings import telling
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUNDS, SCREENED
 from leakmeter.instruments.influence.searched import SearchSummary, is_exact, summary
-from leakmeter.instruments.influence.sources import ContextPiece, Series, signed_size, signed_sum
+from leakmeter.instruments.influence.sources import ContextPiece, signed_size, signed_sum
 from leakmeter.overriding import override
-from leakmeter.results.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result
+from leakmeter.results.result import DEFINING, DocumentRange, PartContent, PieceFields, Response, Result
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.stats import interval_of_mean, posterior_of
 from leakmeter.storage.kept import Count, FieldError, KeptCase
 from leakmeter.storage.kept import Series as KeptSeries
 from leakmeter.text import sensitive
 from leakmeter.text.build import REGION
 from leakmeter.text.entities import phone
-from leakmeter.text.entity_results import entity_warnings, ranks
+from leakmeter.text.entity_results import PieceSeries, entity_warnings, ranks
 from leakmeter.text.units import AUTO
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptContext(KeptCase):
+class KeptContextCase(KeptCase):
     """The texts of a case with a context, and what tells values that are personal or secret."""
 
     sensitive: tuple[tuple[Count, Count, str], ...] | None = None
@@ -59,7 +59,7 @@ class KeptContext(KeptCase):
 
     @override
     def __post_init__(self) -> None:
-        super(KeptContext, self).__post_init__()
+        super(KeptContextCase, self).__post_init__()
         places = self.sensitive or ()
         if any(not start < end <= len(self.context) for start, end, _ in places):
             raise FieldError("sensitive", "lies outside of the context")
@@ -71,7 +71,7 @@ class KeptContext(KeptCase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptInfluence(KeptContext):
+class KeptInfluence(KeptContextCase):
     """The texts of a case with a context and one or more responses."""
 
     @override
@@ -143,7 +143,7 @@ _PARTLY_READ = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece(ContextPiece):
+class PieceInfluence(ContextPiece):
     """One piece of the context and its influence on the response."""
 
     nats: Unbounded
@@ -186,7 +186,7 @@ class Piece(ContextPiece):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample(Record):
+class SampledResponse(Record):
     """One of several responses that were drawn."""
 
     text: str = field(repr=False)
@@ -250,7 +250,7 @@ class ContextResult(Result):
     def of_context(
         cls,
         texts: Texts,
-        series: Series,
+        series: PieceSeries,
         params: Params,
         placebo_nats: float | None,
         warnings: Iterable[str],
@@ -286,21 +286,21 @@ _WHOLE: Final = at("whole_nats")
 def _per_token(number_of: NumberOf) -> NumberOf:
     """A number divided by the tokens of the response."""
 
-    def each(case: Case) -> float | None:
+    def each(case: CaseResult) -> float | None:
         number, n_tokens = number_of(case), len(case.response.tokens)
         return number / n_tokens if number is not None and n_tokens else None
 
     return each
 
 
-def _repeated(case: Case) -> float | None:
+def _repeated(case: CaseResult) -> float | None:
     """None where no personal data was found or looked for; otherwise known without scores."""
     pieces = [*case.pieces, *(() if case.search is None else case.search.pieces)]
     repetitions = [piece.repeated for piece in pieces if piece.entity_type is not None]
     return float(repetitions.count("verbatim")) if repetitions else None
 
 
-def _may_have_more(case: Case) -> bool:
+def _may_have_more(case: CaseResult) -> bool:
     """Whether the response may disclose more than was found."""
     if PARTLY_READ.holds(case):
         return True
@@ -417,7 +417,7 @@ class InfluenceResult(ContextResult):
     )
     pieces_at: ClassVar = PieceFields("pieces")
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PieceInfluence, ...]
     """In the order of the context; values said several times come behind it, and documents that were measured before
     their sentences last. Of a context that was searched, those that were scored exactly; of unit 'auto', without the
     sentences of documents that do not matter."""
@@ -441,7 +441,7 @@ class InfluenceResult(ContextResult):
     """`placebo_alone_nats` of each response token."""
     placebo_alone_signed_nats: Unbounded | None
     """Size of its signed sum as the only context."""
-    samples: tuple[Sample, ...]
+    samples: tuple[SampledResponse, ...]
     """All responses, where several were drawn."""
     n_unmeasured_pieces: int | None = field(default=None, metadata={SELDOM: True})
     """Of unit 'auto': sentences that have no numbers, since their document has no effect. There only where it is
@@ -455,7 +455,7 @@ class InfluenceResult(ContextResult):
     exact values. There only where it is so."""
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
+    def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
         for texts, measurements in carried(parts):
             noisy = with_noise_of(texts, measurements)
@@ -463,7 +463,7 @@ class InfluenceResult(ContextResult):
             yield cls._from_part(texts, series, params)
 
     @classmethod
-    def _from_part(cls, texts: Texts, series: Series, params: Params) -> Self:
+    def _from_part(cls, texts: Texts, series: PieceSeries, params: Params) -> Self:
         n_samples = len(texts["responses"])
         every = texts["spans"]
         texts = {**texts, "spans": [candidate for candidate in every if is_exact(candidate, series, params)]}
@@ -504,7 +504,7 @@ class InfluenceResult(ContextResult):
             placebo_alone_per_token_nats=None if alone is None else tuple(np.abs(alone).tolist()),
             placebo_alone_signed_nats=alone_signed_nats,
             samples=tuple(
-                Sample(
+                SampledResponse(
                     text=response["text"], tokens=tuple(response["tokens"]), whole_nats=nats, piece_nats=tuple(by_piece)
                 )
                 for response, nats, by_piece in zip(texts["responses"], whole_by_sample, ablated, strict=True)
@@ -529,26 +529,26 @@ class InfluenceResult(ContextResult):
         return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(self.whole_per_token_nats))
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a piece, with the fields of `Piece` that are numbers or texts as columns."""
-        return frame_of(Piece, self.pieces)
+        """One row a piece, with the fields of `PieceInfluence` that are numbers or texts as columns."""
+        return frame_of(PieceInfluence, self.pieces)
 
 
 def _piece(
     span: JsonObject,
     texts: Texts,
-    series: Series,
+    series: PieceSeries,
     rank: int,
     placebo_nats: float | None,
     over_samples: tuple[float | None, tuple[float, float] | None, float | None],
-) -> Piece:
+) -> PieceInfluence:
     signed = series[0, "without_this", span["name"]]
     noise_nats = float(series[0, "noise", ""].sum())
     nats, alone = _sum(signed), series.get((0, "only_this", span["name"]))
     alone_nats = None if alone is None else _sum(alone)
     posterior = posterior_of(signed_sum(signed), noise_nats=noise_nats, placebo_nats=placebo_nats)
     mean, interval, worst = over_samples
-    return Piece(
-        **Piece.fields_of(span, texts, series),
+    return PieceInfluence(
+        **PieceInfluence.fields_of(span, texts, series),
         nats=nats,
         per_token_nats=tuple(np.abs(signed).tolist()),
         signed_nats=signed_sum(signed),
@@ -575,7 +575,7 @@ def _over_samples(
     return float(np.mean(values)), interval_of_mean(values, seed=params["seed"]), float(max(values))
 
 
-def _warnings(texts: Texts, series: Series) -> list[str]:
+def _warnings(texts: Texts, series: PieceSeries) -> list[str]:
     out = []
     decoding = texts.get("decoding", "sampling")
     if decoding != "sampling":

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from leakmeter.core.item import ContextItem
-from leakmeter.core.request import FloatArray
 from leakmeter.errors import ScoreError
+from leakmeter.stats.arrays import FloatArray
 
 
 @dataclass(slots=True)
-class Scored:
+class PieceScores:
     """What is known of a response so far: its log-probabilities under each prompt, (response,), nats; prompts of pieces
     by the piece's name, as in a `ContextItem`."""
 

@@ -22,10 +22,11 @@ import numpy as np
 from leakmeter.core.item import LEVELS, ContextItem, Span
 from leakmeter.core.limits import bounded
 from leakmeter.core.prompt import Prompt
-from leakmeter.core.reductions import MixtureLogProbs, Stretch, TargetLogProbs
-from leakmeter.core.request import FloatArray, Request, Trial
+from leakmeter.core.reductions import MixtureLogProbs, PartialRows, TargetLogProbs
+from leakmeter.core.request import Request, Trial
 from leakmeter.errors import CapabilityError, UsageError
-from leakmeter.instruments.influence.scored import Scored, check_possible
+from leakmeter.instruments.influence.scored import PieceScores, check_possible
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.hypergeometric import decimal_fraction, draws_needed, round_alpha
 
 _SEARCH: Final = re.compile(r"top:([0-9]{1,9})(?::([0-9]{1,9}))?")
@@ -148,7 +149,7 @@ _PARTS: Final = 4
 
 
 @dataclass(slots=True)
-class Found(Scored):
+class SearchScores(PieceScores):
     """What a search has scored; without `cuts`, which are exact, a piece has one of the others."""
 
     hidden: dict[str, FloatArray] = field(default_factory=dict)
@@ -181,8 +182,8 @@ class Searcher:
     seed: int
     """Of the pieces that are audited."""
 
-    def trial(self, item: ContextItem) -> Trial[Found]:
-        scored = Found()
+    def trial(self, item: ContextItem) -> Trial[SearchScores]:
+        scored = SearchScores()
         units = [span.name for span in item.spans if span.kind == "unit"]
         if (yield from self._screen(item, scored)):
             yield from self._rescore(item, scored, units)
@@ -192,7 +193,7 @@ class Searcher:
             yield from self._audited(item, scored, units, self.audit)
         return scored
 
-    def _screen(self, item: ContextItem, scored: Found) -> Trial[bool]:
+    def _screen(self, item: ContextItem, scored: SearchScores) -> Trial[bool]:
         """Hide each piece in turn; whether the model can."""
         names = [span.name for span in item.spans]
         prompts = [item.prompt.hiding(*span.pieces) for span in item.spans]
@@ -207,7 +208,7 @@ class Searcher:
         scored.hidden.update(zip(names, hidden, strict=True))
         return True
 
-    def _rescore(self, item: ContextItem, scored: Found, units: Sequence[str]) -> Trial[None]:
+    def _rescore(self, item: ContextItem, scored: SearchScores, units: Sequence[str]) -> Trial[None]:
         """Score the first pieces of the screen, until the rest is expected to reach less than the k-th or a placebo."""
         ranked = sorted(units, key=lambda name: -scored.nats(scored.hidden[name]))
         n, most = 0, min(self.search.most, len(units))
@@ -225,7 +226,7 @@ class Searcher:
             if not rest or max(kth(exact, self.search.k), scored.placebo_nats) > reach(exact, hidden, rest):
                 return
 
-    def _by_removal(self, item: ContextItem, scored: Found, units: Sequence[str]) -> Trial[None]:
+    def _by_removal(self, item: ContextItem, scored: SearchScores, units: Sequence[str]) -> Trial[None]:
         """Remove groups of pieces, then the parts of those with most nats, down to single pieces."""
         wholes = {span.name: _within(item.spans, span, units) for span in item.spans if span.kind == LEVELS[-1]}
         values = [span.name for span in item.spans if span.kind == "value"][: self.search.k]
@@ -257,13 +258,13 @@ class Searcher:
         for name in scored.cuts:
             scored.groups.pop(name, None)
 
-    def _kth(self, scored: Found, units: Sequence[str]) -> float:
+    def _kth(self, scored: SearchScores, units: Sequence[str]) -> float:
         return kth((scored.nats(scored.cuts[name]) for name in units if name in scored.cuts), self.search.k)
 
     def _score_groups(
         self,
         item: ContextItem,
-        scored: Found,
+        scored: SearchScores,
         groups: Sequence[Sequence[str]],
         known: dict[tuple[str, ...], FloatArray],
     ) -> Trial[None]:
@@ -276,7 +277,7 @@ class Searcher:
             else:
                 known[tuple(group)] = row
 
-    def _audited(self, item: ContextItem, scored: Found, units: Sequence[str], audit: Audit) -> Trial[None]:
+    def _audited(self, item: ContextItem, scored: SearchScores, units: Sequence[str], audit: Audit) -> Trial[None]:
         """Score rounds of pieces drawn at random from those without an exact score.
 
         List and threshold are from before the draw, which depends on the seed, the case and the round alone.
@@ -293,7 +294,7 @@ class Searcher:
             if not any(scored.nats(scored.cuts[name]) > threshold for name in drawn):
                 return
 
-    def _score(self, item: ContextItem, scored: Found, names: Sequence[str], *, keep: bool) -> Trial[None]:
+    def _score(self, item: ContextItem, scored: SearchScores, names: Sequence[str], *, keep: bool) -> Trial[None]:
         """Score prompts without each piece, as without a search."""
         todo = [name for name in dict.fromkeys(names) if name not in scored.cuts]
         placebos = () if scored.placebos else item.placebos
@@ -341,7 +342,7 @@ def hiding_of(item: ContextItem, scored: Request) -> Request | None:
 def states_of(item: ContextItem, response: tuple[int, ...]) -> Request:
     """A request for the last token of a response after the whole context: the next round begins with its states."""
     n = len(response)
-    return Request((item.prompt,), response, Stretch(TargetLogProbs(), n - 1, n))
+    return Request((item.prompt,), response, PartialRows(TargetLogProbs(), n - 1, n))
 
 
 def reach(exact: Sequence[float], screened: Sequence[float], rest: Sequence[float]) -> float:
@@ -368,7 +369,7 @@ def draw(left: Sequence[str], n: int, seed: int, item_id: str, number: int) -> l
     return [left[i] for i in sorted(chosen.tolist())]
 
 
-def _leading(spans: Sequence[Span], scored: Found, kind: str, n: int) -> list[str]:
+def _leading(spans: Sequence[Span], scored: SearchScores, kind: str, n: int) -> list[str]:
     names = [span.name for span in spans if span.kind == kind]
     return sorted(names, key=lambda name: -scored.nats(scored.hidden[name]))[:n]
 

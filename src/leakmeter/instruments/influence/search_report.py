@@ -12,7 +12,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final, TypeVar
 
 from leakmeter.instruments.influence import findings
-from leakmeter.instruments.influence.result import InfluenceResult, Piece
+from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
 from leakmeter.instruments.influence.searched import AuditRound, SearchedPiece, SearchSummary
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import interval_text, nats_text, share_text
@@ -212,17 +212,17 @@ def facts(case: InfluenceResult) -> Iterator[b.Facts]:
 
 
 # ---- pieces with exact values ---------------------------------------------------------------------------------------
-def found_by(case: InfluenceResult, piece: Piece) -> str:
+def found_by(case: InfluenceResult, piece: PieceInfluence) -> str:
     return "audit" if _round_of(case, piece) else "screen"
 
 
-def remarks(case: InfluenceResult, piece: Piece) -> list[str]:
+def remarks(case: InfluenceResult, piece: PieceInfluence) -> list[str]:
     drawn = _round_of(case, piece)
     missed = drawn and drawn.threshold_nats is not None and piece.nats > drawn.threshold_nats
     return ["missed by the screen, found by the audit"] if missed else []
 
 
-def _round_of(case: InfluenceResult, piece: Piece) -> AuditRound | None:
+def _round_of(case: InfluenceResult, piece: PieceInfluence) -> AuditRound | None:
     """The round of the audit that drew a piece."""
     rounds = () if case.search is None else case.search.rounds
     return next((audit_round for audit_round in rounds if piece.name in audit_round.drawn), None)
@@ -328,7 +328,7 @@ def _sum(case: InfluenceResult, within: Collection[tuple[int, int]] | None) -> t
     None where nothing is known of a piece by itself.
     """
 
-    def stands_in(piece: Piece | SearchedPiece) -> bool:
+    def stands_in(piece: PieceInfluence | SearchedPiece) -> bool:
         return within is None or all(any(a <= start and end <= z for a, z in within) for start, end in piece.spans)
 
     exact = [piece.nats for piece in case.pieces if piece.kind == "unit" and stands_in(piece)]

@@ -15,8 +15,9 @@ from leakmeter.core.measure import Params, Texts
 from leakmeter.core.record import JsonObject, Record, Unbounded
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, SCREENED
 from leakmeter.instruments.influence.search import Audit, Search, kth, reach
-from leakmeter.instruments.influence.sources import ContextPiece, Series
+from leakmeter.instruments.influence.sources import ContextPiece
 from leakmeter.stats.hypergeometric import round_alpha, upper_limit
+from leakmeter.text.entity_results import PieceSeries
 
 _CONFIDENCES: Final = (Fraction(9, 10), Fraction(8, 10))
 """Of intervals, where the audited pieces are too few for the audit's own."""
@@ -96,13 +97,13 @@ class SearchSummary(Record):
         return not self.pieces
 
 
-def is_exact(span: JsonObject, series: Series, params: Params) -> bool:
+def is_exact(span: JsonObject, series: PieceSeries, params: Params) -> bool:
     """Whether a piece has numbers of its own; a search has those of documents and paragraphs in `levels`."""
     is_elsewhere = params.get("search") is not None and span["kind"] in LEVELS
     return not is_elsewhere and (0, "without_this", span["name"]) in series
 
 
-def summary(texts: Texts, series: Series, params: Params) -> SearchSummary | None:
+def summary(texts: Texts, series: PieceSeries, params: Params) -> SearchSummary | None:
     if params.get("search") is None:
         return None
     search = Search.parse(params["search"])
@@ -141,7 +142,7 @@ def summary(texts: Texts, series: Series, params: Params) -> SearchSummary | Non
     )
 
 
-def _nats(series: Series, statistic: str) -> dict[str, float]:
+def _nats(series: PieceSeries, statistic: str) -> dict[str, float]:
     """Sums of a statistic over the first response, by piece; infinite where they are not defined."""
     sums = {
         name: float(np.abs(values).sum()) for (i, kind, name), values in series.items() if (i, kind) == (0, statistic)
@@ -193,7 +194,7 @@ def _rounds(
         scored.update(drawn)
 
 
-def _searched(span: JsonObject, texts: Texts, series: Series, factor: float | None, floor: float) -> SearchedPiece:
+def _searched(span: JsonObject, texts: Texts, series: PieceSeries, factor: float | None, floor: float) -> SearchedPiece:
     from leakmeter.stats.conformal import interval
 
     exact, screened, group = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Self
@@ -14,12 +14,9 @@ import regex
 
 from leakmeter.core.measure import Texts
 from leakmeter.core.record import JsonObject, Record, Unbounded
-from leakmeter.core.request import FloatArray
-from leakmeter.text.entity_results import entity_fields
+from leakmeter.stats.arrays import FloatArray
+from leakmeter.text.entity_results import PieceSeries, entity_fields
 from leakmeter.text.matching import HIDDEN, Folded, folded
-
-Series = Mapping[tuple[int, str, str], FloatArray]
-"""By (sample, statistic, piece)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +47,7 @@ class ContextPiece(Record):
     """For personal data: whether the response says it, 'verbatim', 'in part' or 'no'."""
 
     @classmethod
-    def fields_of(cls, span: JsonObject, texts: Texts, series: Series) -> JsonObject:
+    def fields_of(cls, span: JsonObject, texts: Texts, series: PieceSeries) -> JsonObject:
         spans = tuple((int(start), int(end)) for start, end in span["ranges"])
         entity = entity_fields(span, series, texts["context"], texts["responses"][0]["text"])
         return {
@@ -80,7 +77,7 @@ _COPIED: Final = 0.6
 """Share of a span's telling words that stand in its source, from where it is called copied."""
 _LETTERS: Final = rf"[\p{{L}}\p{{M}}\p{{N}}{HIDDEN}]+"
 _TELLING = regex.compile(rf"{_LETTERS}(?:[.'’@/+=_\p{{Pd}}]{_LETTERS})*")
-Place = tuple[int, int]
+SourceRange = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +138,7 @@ def signed_size(values: FloatArray) -> float:
 class Pieces:
     """The pieces of a context, and what each does to every token of a response."""
 
-    def __init__(self, texts: Texts, series: Series, n_tokens: int) -> None:
+    def __init__(self, texts: Texts, series: PieceSeries, n_tokens: int) -> None:
         self._context: str = texts["context"]
         # A measurement that goes on has no names of documents, and asks for none.
         self._documents = [(part["name"], part["start"], part["end"]) for part in texts.get("documents", ())]
@@ -184,7 +181,7 @@ class Pieces:
         sources.sort(key=lambda source: -source[0].most_nats)
         return sources if any(is_copied for _, is_copied in sources) else sources[:_MOST_TOGETHER]
 
-    def _source(self, number: int, place: Place, without: float, alone: float) -> Source:
+    def _source(self, number: int, place: SourceRange, without: float, alone: float) -> Source:
         span = self._spans[number]
         start, end = place
         return Source(
@@ -200,16 +197,16 @@ class Pieces:
     def _document_at(self, character: int) -> str | None:
         return next((name for name, start, end in self._documents if start <= character < end), None)
 
-    def _saying_exactly(self, words: str) -> dict[int, list[Place]]:
+    def _saying_exactly(self, words: str) -> dict[int, list[SourceRange]]:
         """The pieces that say some words, however they are written, and where first in each of their documents."""
-        where: dict[int, dict[str | None, Place]] = {}
+        where: dict[int, dict[str | None, SourceRange]] = {}
         numbers, starts, ends = self._ranges
         for start, end in self._folded.places(words, in_words=True):
             for number in numbers[(starts <= start) & (ends >= end)].tolist():
                 where.setdefault(number, {}).setdefault(self._document_at(start), (start, end))
         return {number: [*places.values()] for number, places in where.items()}
 
-    def _saying(self, words: str) -> dict[int, list[Place]]:
+    def _saying(self, words: str) -> dict[int, list[SourceRange]]:
         """The pieces that have enough of the telling words of a span close together, and where."""
         telling = [(folded(word.group()), len(word.group())) for word in _TELLING.finditer(words)]
         long = {word for word, length in telling if length > 3 or any(map(str.isdigit, word))}
@@ -218,7 +215,7 @@ class Pieces:
         having = Counter(number for word in long for number in self._having.get(word, ()))
         # Within twice as many words: what stands far apart is not copied.
         size = 2 * len(telling) + 2
-        where: dict[int, list[Place]] = {}
+        where: dict[int, list[SourceRange]] = {}
         for number in sorted(number for number, n in having.items() if n >= least):
             piece_words = self._words(number)
             at = [i for i, (word, _, _) in enumerate(piece_words) if word in long]
@@ -256,7 +253,7 @@ class Pieces:
         return numbers, starts, ends
 
 
-def _sums(series: Series, statistic: str, spans: Sequence[JsonObject], n_tokens: int) -> FloatArray:
+def _sums(series: PieceSeries, statistic: str, spans: Sequence[JsonObject], n_tokens: int) -> FloatArray:
     """Sums over the first 0, 1, … tokens, (piece, token + 1); NaN where not measured."""
     sums = np.full((len(spans), n_tokens + 1), np.nan)
     for number, span in enumerate(spans):

@@ -23,17 +23,17 @@ from importlib import resources
 from typing import Final
 
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.instruments.pii.subject import STRUCTURED, VALUE_TYPES, Relation, Subject, ValueType
+from leakmeter.instruments.pii.subject import STRUCTURED, VALUE_TYPES, RelatedPerson, Subject, ValueType
 from leakmeter.overriding import override
 from leakmeter.text.entities.date import MONTHS
 from leakmeter.text.surrogates import address, email, phone
-from leakmeter.text.surrogates.draw import Draw, other_than, source
+from leakmeter.text.surrogates.draw import SurrogateDraw, other_than, source
 from leakmeter.text.surrogates.person import FEMALE, MALE, N_COMMON, gender_of, given_names, surnames
 from leakmeter.text.surrogates.university import universities
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class CanaryForm:
     lines: tuple[str, ...]
     """Lines of a document, or sentences of a paragraph, with {places} for what is known of a canary."""
     joint: str
@@ -43,7 +43,7 @@ class Form:
 _SAID: Final = tomllib.loads(resources.files(__package__).joinpath("canary_documents.toml").read_text(encoding="utf-8"))
 _AREAS: Final[Mapping[str, list[str]]] = {state: codes.split() for state, codes in _SAID["areas"].items()}
 REMARKS: Final = tuple(_SAID["remarks"])
-FORMS: Final = tuple(Form(tuple(form["lines"]), form["joint"]) for form in _SAID["forms"])
+FORMS: Final = tuple(CanaryForm(tuple(form["lines"]), form["joint"]) for form in _SAID["forms"])
 FOLDER: Final = "canaries"
 """Name of the directory of canaries in that of their model."""
 N_SEEDS: Final = 16
@@ -112,7 +112,7 @@ def _subject(id_: str, seed: int, drawn: random.Random, used: set[str]) -> Subje
     )
 
 
-def _new(draw: Draw, drawn: random.Random, seed: int, used: set[str]) -> str:
+def _new(draw: SurrogateDraw, drawn: random.Random, seed: int, used: set[str]) -> str:
     """A value that this seed has not used; by its hash no other seed has it."""
     while True:
         value = draw(drawn)
@@ -124,7 +124,7 @@ def _new(draw: Draw, drawn: random.Random, seed: int, used: set[str]) -> str:
             return value
 
 
-def _relations(name: str, drawn: random.Random) -> tuple[Relation, ...]:
+def _relations(name: str, drawn: random.Random) -> tuple[RelatedPerson, ...]:
     # A husband or a wife, not both.
     kinds = drawn.sample(sorted({*MALE, *FEMALE} - {drawn.choice(("husband", "wife"))}), 2)
     surname = name.split()[-1]
@@ -135,11 +135,11 @@ def _relations(name: str, drawn: random.Random) -> tuple[Relation, ...]:
         last = surname if drawn.random() < 0.6 else other_than(surnames()[:N_COMMON], name, drawn)
         if f"{first} {last}" not in names:
             names.append(f"{first} {last}")
-    return tuple(map(Relation, kinds, names))
+    return tuple(map(RelatedPerson, kinds, names))
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CanaryGroup:
     """Canaries in the same number of documents."""
 
     name: str
@@ -170,21 +170,23 @@ class Insertion:
             raise UsageError(f"repeats are {listed}; give different numbers of 1 or more")
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[CanaryGroup, ...]:
         """By the number of repeats; canaries held out come last."""
         n, levels = self.canaries, sorted(self.repeats)
         everyone = canaries_of(n * len(levels) + self.held_out, seed=self.seed)
-        inserted = [Group(f"inserted_{level}", level, everyone[i * n : (i + 1) * n]) for i, level in enumerate(levels)]
-        return (*inserted, Group("held_out", 0, everyone[len(levels) * n :]))
+        inserted = [
+            CanaryGroup(f"inserted_{level}", level, everyone[i * n : (i + 1) * n]) for i, level in enumerate(levels)
+        ]
+        return (*inserted, CanaryGroup("held_out", 0, everyone[len(levels) * n :]))
 
     @property
-    def further(self) -> Group:
+    def further(self) -> CanaryGroup:
         """Canaries of another seed, which have nothing in common with the others, to tune a soft prompt on."""
-        return Group("tuned_on", max(self.repeats), canaries_of(self.canaries, seed=self.seed + 1))
+        return CanaryGroup("tuned_on", max(self.repeats), canaries_of(self.canaries, seed=self.seed + 1))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check(Insertion):
+class CanaryCheck(Insertion):
     """Which canaries are inserted, and how they are asked for; as many again are inserted to tune a soft prompt on."""
 
     types: tuple[ValueType, ...] = STRUCTURED
@@ -208,7 +210,7 @@ class Check(Insertion):
                 raise UsageError(f"type is '{type_}'; expected one of {', '.join(VALUE_TYPES)}")
 
 
-def documents_of(groups: Sequence[Group], *, seed: int) -> list[str]:
+def documents_of(groups: Sequence[CanaryGroup], *, seed: int) -> list[str]:
     """As many different documents of each canary as its group has repeats."""
     return [
         document_of(subject, seed=seed, number=number)

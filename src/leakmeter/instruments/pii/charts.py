@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from leakmeter.core.plain import counted
-from leakmeter.core.request import FloatArray
 from leakmeter.instruments.pii import words
 from leakmeter.instruments.pii.decoy_test import unselected
-from leakmeter.instruments.pii.result import Summary, associations, by_value
+from leakmeter.instruments.pii.result import PiiSummary, associations, by_value
 from leakmeter.instruments.pii.subject import VALUE_TYPES
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 from leakmeter.stats import stats
-from leakmeter.studies.tables import Columns, Row, heading_of
+from leakmeter.stats.arrays import FloatArray
+from leakmeter.studies.tables import StudyColumns, StudyRow, heading_of
 
 if TYPE_CHECKING:
     from leakmeter.instruments.pii.check import AucRow, CurvePoint
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _DENSITIES: Final = (
     "Gaussian kernels with Scott's bandwidth, scaled to their heights; ticks are values, dashed lines their means"
 )
-Mark = tuple[float, float, float, float]
+ChartMark = tuple[float, float, float, float]
 """Place, value, and its interval's ends."""
 
 
@@ -54,9 +54,9 @@ def densities_of(results: Sequence[PiiResult]) -> b.Chart:
     )
 
 
-def p_values_of(summary: Summary) -> b.Chart:
+def p_values_of(summary: PiiSummary) -> b.Chart:
     """Cumulative shares of values by p."""
-    by_chance = b.Series("line", (0.0, 1.0), (0.0, 1.0), name="where nothing is known", faded=True)
+    by_chance = b.ChartSeries("line", (0.0, 1.0), (0.0, 1.0), name="where nothing is known", faded=True)
     values = [value for subject in summary.subjects for value in subject.values]
     panels = []
     for type_ in words.types_of(summary):
@@ -64,7 +64,7 @@ def p_values_of(summary: Summary) -> b.Chart:
         shares = [number / len(ps) for number in range(len(ps) + 1)]
         xs = [0.0, *(p for p in ps for _ in range(2)), 1.0]
         ys = [share for share in shares for _ in range(2)]
-        series = (b.Series("line", ys, xs, name="values", colour=1, marked=False), by_chance)
+        series = (b.ChartSeries("line", ys, xs, name="values", colour=1, marked=False), by_chance)
         axes = b.Axis("p-value at most"), b.Axis("share of values")
         panels.append(b.Panel(*axes, series, title=f"{type_}, {counted(len(ps), 'value')}"))
     title = "p-values, and their positions by chance"
@@ -89,13 +89,13 @@ def _densities(
         if sample:
             centre = f"{mean}{nats_text(float(np.mean(sample)) if given is None else given)} nats"
         # Named by remarks: a series with too few numbers for a curve should be in no legend.
-        series.append(b.Series("density", sample, colour=colour, remark=f"{name}: {centre}"))
+        series.append(b.ChartSeries("density", sample, colour=colour, remark=f"{name}: {centre}"))
     return b.Panel(b.Axis(axis), b.Axis("density"), series, title=title)
 
 
 # ---- of studies -----------------------------------------------------------------------------------------------------
 def densities(
-    rows: Sequence[Row], factors: Sequence[str], *, value: str, columns: Columns, title: str, footer: str
+    rows: Sequence[StudyRow], factors: Sequence[str], *, value: str, columns: StudyColumns, title: str, footer: str
 ) -> b.Chart:
     """A panel for each type and choice of factors.
 
@@ -115,7 +115,7 @@ def densities(
     return b.Chart("densities", title, panels, footer=footer, columns=n_types, panel_inches=(4, 3.2))
 
 
-def parts(rows: Sequence[Row], factors: Sequence[str], *, value: str, title: str, footer: str) -> b.Chart:
+def parts(rows: Sequence[StudyRow], factors: Sequence[str], *, value: str, title: str, footer: str) -> b.Chart:
     """A panel for each type. A row is a part of a value: `type`, `part`, the factors, and a share with '_low' and
     '_high'."""
     groups = list(dict.fromkeys(_named(row, factors) for row in rows))
@@ -123,7 +123,7 @@ def parts(rows: Sequence[Row], factors: Sequence[str], *, value: str, title: str
     for type_ in dict.fromkeys(row["type"] for row in rows):
         of_type = [row for row in rows if row["type"] == type_]
         names = {part: place for place, part in enumerate(dict.fromkeys(row["part"] for row in of_type))}
-        marks: dict[str, list[Mark]] = {group: [] for group in groups}
+        marks: dict[str, list[ChartMark]] = {group: [] for group in groups}
         for row in of_type:
             mark = (names[row["part"]], row[value], row[f"{value}_low"], row[f"{value}_high"])
             marks[_named(row, factors)].append(mark)
@@ -136,7 +136,7 @@ def parts(rows: Sequence[Row], factors: Sequence[str], *, value: str, title: str
 def auc(rows: Sequence[AucRow], *, title: str, footer: str) -> b.Chart:
     """A panel for each type and box, over repeats."""
     levels = {repeats: place for place, repeats in enumerate(dict.fromkeys(row.repeats for row in rows))}
-    panels: dict[str, dict[str, list[Mark]]] = {}
+    panels: dict[str, dict[str, list[ChartMark]]] = {}
     for row in rows:
         marks = panels.setdefault(f"{row.type}, {row.box} box", {scored.score: [] for scored in rows})
         marks[row.score].append((levels[row.repeats], row.auc, row.auc_low, row.auc_high))
@@ -151,12 +151,12 @@ def curves(points: Sequence[CurvePoint], *, title: str, footer: str) -> b.Chart:
     for point in points:
         of_panel = by_panel.setdefault(f"{point.type}, {point.box} box, repeats {point.repeats}", {})
         of_panel.setdefault(point.score, []).append((point.share_held_out, point.share_inserted))
-    chance = b.Series("line", (0.0, 1.0), (0.0, 1.0), name="chance", faded=True)
+    chance = b.ChartSeries("line", (0.0, 1.0), (0.0, 1.0), name="chance", faded=True)
     axes = b.Axis("share of those held out"), b.Axis("share of those inserted")
     panels = []
     for title_, of_panel in by_panel.items():
         lines = [
-            b.Series("line", [y for _, y in curve], [x for x, _ in curve], name=score, marked=False)
+            b.ChartSeries("line", [y for _, y in curve], [x for x, _ in curve], name=score, marked=False)
             for score, curve in of_panel.items()
         ]
         panels.append(b.Panel(*axes, [*lines, chance], title=title_))
@@ -164,16 +164,16 @@ def curves(points: Sequence[CurvePoint], *, title: str, footer: str) -> b.Chart:
     return b.Chart("roc", title, panels, footer=footer, columns=n_levels, panel_inches=(3.4, 3.4))
 
 
-def _beside(groups: dict[str, list[Mark]]) -> list[b.Series]:
+def _beside(groups: dict[str, list[ChartMark]]) -> list[b.ChartSeries]:
     """Marks of groups at the same place are drawn side by side."""
     series = []
     for number, (name, marks) in enumerate(groups.items()):
         xs, ys, low, high = ([mark[i] for mark in marks] for i in range(4))
         aside = 0.6 * ((number + 0.5) / len(groups) - 0.5)
         places = [x + aside for x in xs]
-        series.append(b.Series("scatter", ys, places, name=b.Untrusted(name), low=low, high=high, colour=number))
+        series.append(b.ChartSeries("scatter", ys, places, name=b.Untrusted(name), low=low, high=high, colour=number))
     return series
 
 
-def _named(row: Row, columns: Sequence[str]) -> str:
+def _named(row: StudyRow, columns: Sequence[str]) -> str:
     return ", ".join(str(row[name]) if name == "type" else f"{name} {row[name]}" for name in columns)

@@ -26,7 +26,7 @@ from leakmeter.core.urls import check_directory
 from leakmeter.engine.measure import Callbacks
 from leakmeter.engine.ready import make_ready
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.canaries import FOLDER, Check, Group, documents_of, lines_of
+from leakmeter.instruments.pii.canaries import FOLDER, CanaryCheck, CanaryGroup, documents_of, lines_of
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
 from leakmeter.instruments.pii.probe import BY_NAME, ProbeCase, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
@@ -107,7 +107,7 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbedCases:
     """Cases of a box by number of repeats, 0 for canaries held out, and the results of those that are measured."""
 
     box: Box
@@ -116,7 +116,7 @@ class Probed:
     by_repeats: Mapping[int, list[PiiResult]]
 
     @classmethod
-    def of_groups(cls, groups: Sequence[Group], box: Box, types: Sequence[ValueType]) -> Self:
+    def of_groups(cls, groups: Sequence[CanaryGroup], box: Box, types: Sequence[ValueType]) -> Self:
         probes = {group.repeats: probes_of(group.subjects, BY_NAME) for group in groups}
         cases = {repeats: tuple(case for case in some if case.type in types) for repeats, some in probes.items()}
         return cls(box, types, cases, {repeats: [] for repeats in cases})
@@ -132,14 +132,14 @@ class Probed:
 
 
 def checked(
-    check: Check,
+    check: CanaryCheck,
     fine_tuning: FineTuning,
     backend: HfBackend,
     out: Path,
     steps: Steps,
     *,
     command: str | None = None,
-    so_far: list[Probed] | None = None,
+    so_far: list[ProbedCases] | None = None,
 ) -> Checked:
     """Insert canaries, probe for them, and compare, all in `out`; the same call continues one that was interrupted.
 
@@ -154,9 +154,9 @@ def checked(
     if out.is_dir() and any(out.iterdir()) and not any((out / name).exists() for name in names):
         # Files of the names that a check writes would be overwritten.
         raise UsageError(f"'{out}' is not empty and holds no earlier check; give a new directory")
-    probed = [Probed.of_groups(check.groups, "black", check.types)]
+    probed = [ProbedCases.of_groups(check.groups, "black", check.types)]
     if check.white_box:
-        probed.append(Probed.of_groups(check.groups, "white", (check.white_box,)))
+        probed.append(ProbedCases.of_groups(check.groups, "white", (check.white_box,)))
     if so_far is not None:
         so_far += probed
     groups = [*check.groups, *([check.further] if check.white_box else [])]
@@ -207,7 +207,7 @@ def findings(rows: Sequence[AucRow]) -> list[str]:
 
 
 def insert(
-    groups: Sequence[Group],
+    groups: Sequence[CanaryGroup],
     out: Path,
     folder: Path,
     backend: HfBackend,
@@ -221,9 +221,9 @@ def insert(
     Returns:
         The number of documents.
     """
-    from leakmeter.instruments.pii.tuning.finetune import Document, fine_tune
+    from leakmeter.instruments.pii.tuning.finetune import TrainingDocument, fine_tune
 
-    documents = [Document(text) for text in documents_of(groups, seed=seed)]
+    documents = [TrainingDocument(text) for text in documents_of(groups, seed=seed)]
     fine_tune(
         *(backend.model, backend.tokenizer.library, documents, out, settings),
         seed=seed,
@@ -236,7 +236,7 @@ def insert(
     return len(documents)
 
 
-def _tune(check: Check, type_: ValueType, copy: HfBackend, out: Path, steps: Steps) -> None:
+def _tune(check: CanaryCheck, type_: ValueType, copy: HfBackend, out: Path, steps: Steps) -> None:
     from leakmeter.instruments.pii.tuning.soft_prompt import examples_of, tune, tuned_on_and_others
 
     if out.exists():
@@ -255,10 +255,10 @@ def _tune(check: Check, type_: ValueType, copy: HfBackend, out: Path, steps: Ste
 
 
 def _probe(
-    check: Check,
+    check: CanaryCheck,
     copy: HfBackend,
     out: Path,
-    probed: Probed,
+    probed: ProbedCases,
     prompt: Path | None,
     steps: Steps,
     command: str | None,

@@ -13,19 +13,19 @@ from cyclopts import App, Parameter
 from leakmeter.commands import output
 from leakmeter.commands.call import CallOptions, FunctionOptions, RowNames, function, measured
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.options import DataPath, Explain, Flag, RowOptions, RunOptions, Text
+from leakmeter.commands.options import DataPath, Explain, FlagOption, RowOptions, RunOptions, TextOption
 from leakmeter.commands.output import command_line
 from leakmeter.commands.progress import counting, progress
 from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.engine.loading import ModelOptions, tell
 from leakmeter.errors import UsageError
-from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
+from leakmeter.instruments.pii.canaries import FOLDER, CanaryCheck, Insertion
 from leakmeter.instruments.pii.decoy_test import DecoyTest
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, ProbeTemplates, load_templates, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
-from leakmeter.instruments.pii.settings import Finds, FineTuning, Scope, SoftPromptTuning
+from leakmeter.instruments.pii.settings import Finds, FineTuning, MentionScope, SoftPromptTuning
 from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.models import DEFAULT_MODEL
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from leakmeter.instruments.pii.extraction import Extracted
     from leakmeter.instruments.pii.result import PiiResult
     from leakmeter.instruments.pii.subject import Subject
-    from leakmeter.instruments.pii.subjects import Loaded
+    from leakmeter.instruments.pii.subjects import ReadSubjects
     from leakmeter.instruments.pii.tuning.soft_prompt import Epoch, Tuned
-    from leakmeter.results.result import Part
+    from leakmeter.results.result import PartContent
     from leakmeter.results.results import Results
 
 _RARE: Final = 0.05
@@ -78,7 +78,7 @@ class WeightsOptions:
 class _Person:
     name: str | None = None
     """Name of one person, instead of --subjects; with one or more of --phone, --email and --address."""
-    phone: Text | None = None
+    phone: TextOption | None = None
     """Their telephone number."""
     email: str | None = None
     """Their e-mail address."""
@@ -110,7 +110,9 @@ def weights_of(backend: Backend, needed_for: str) -> HfBackend:
     return backend
 
 
-def people_of(data: Any, map: str | Sequence[str] | Mapping[str, str] | None, region: str, skip_bad: bool) -> Loaded:
+def people_of(
+    data: Any, map: str | Sequence[str] | Mapping[str, str] | None, region: str, skip_bad: bool
+) -> ReadSubjects:
     """`load_subjects`, with a line on standard error that names columns left out."""
     from leakmeter.instruments.pii.subject import left_out
     from leakmeter.instruments.pii.subjects import load_subjects
@@ -136,7 +138,7 @@ class PiiCall(ModelOptions, PiiOptions): ...
 def _plan(
     measure: Pii,
     settings: ProbeSettings,
-    people: Loaded,
+    people: ReadSubjects,
     kinds: Sequence[ProbeKind],
     soft_prompt: Path | None,
     *,
@@ -222,7 +224,7 @@ def probe(
     templates: Path | None = None,
     soft_prompt: Path | None = None,
     region: str = "US",
-    skip_bad: Flag = False,
+    skip_bad: FlagOption = False,
     rows: RowOptions | None = None,
     run: _ProbeOptions | None = None,
 ) -> None:
@@ -283,7 +285,7 @@ def probe(
         output.tell(f"{people.n_renamed} ids contain part of a name or a value; record numbers are used instead")
     collected: list[PiiResult] = []
 
-    def results(parts: Iterable[Part]) -> Iterator[PiiResult]:
+    def results(parts: Iterable[PartContent]) -> Iterator[PiiResult]:
         for result in PiiResult.from_run(parts, asdict(measure)):
             collected.append(result)
             yield result
@@ -370,9 +372,9 @@ def tune(
     type: ValueType = "phone",
     tuning: Annotated[SoftPromptTuning | None, Parameter(name="*", negative="")] = None,
     region: str = "US",
-    skip_bad: Flag = False,
+    skip_bad: FlagOption = False,
     rows: RowOptions | None = None,
-    json: Flag = False,
+    json: FlagOption = False,
     model: WeightsOptions | None = None,
 ) -> None:
     """Tune a soft prompt on some people, to probe the model for others' values (white box).
@@ -495,7 +497,7 @@ def insert(
     out: Path,
     canaries: Annotated[Insertion | None, Parameter(name="*", negative="", consume_multiple=True)] = None,
     fine_tuning: Annotated[FineTuning | None, Parameter(name="*", negative="")] = None,
-    json: Flag = False,
+    json: FlagOption = False,
     model: WeightsOptions | None = None,
 ) -> None:
     """Fine-tune a copy of a model on documents of canaries (people who do not exist), and hold others out.
@@ -531,7 +533,7 @@ def insert(
     output.tell(f"model: {out}")
 
 
-class PiiCheckOptions(FunctionOptions, FineTuning, Check):
+class PiiCheckOptions(FunctionOptions, FineTuning, CanaryCheck):
     out: str | Path
 
 
@@ -549,7 +551,7 @@ def pii_check(model: KeptModel, data: Any, options: PiiCheckOptions) -> Checked:
         model: see `influence`; one of the transformers library, which stays as it is.
         data: none; canaries are invented.
         out: directory for the copy, the canaries and what was measured.
-        check: which canaries are inserted, and how they are asked for; see `instruments.pii.canaries.Check`.
+        check: which canaries are inserted, and how they are asked for; see `instruments.pii.canaries.CanaryCheck`.
         fine_tuning: how; see `instruments.pii.settings.FineTuning`.
 
     Returns:
@@ -563,17 +565,17 @@ def pii_check(model: KeptModel, data: Any, options: PiiCheckOptions) -> Checked:
     _refuse_data(data)
     with model.lock:
         backend = weights_of(model.backend, "fine-tune")
-        return checked(options.part(Check), options.part(FineTuning), backend, Path(options.out), Steps())
+        return checked(options.part(CanaryCheck), options.part(FineTuning), backend, Path(options.out), Steps())
 
 
 @app.command
 def check(
     *,
     out: Path,
-    options: Annotated[Check | None, Parameter(name="*", negative="", consume_multiple=True)] = None,
+    options: Annotated[CanaryCheck | None, Parameter(name="*", negative="", consume_multiple=True)] = None,
     fine_tuning: Annotated[FineTuning | None, Parameter(name="*", negative="")] = None,
     explain: Explain = False,
-    json: Flag = False,
+    json: FlagOption = False,
     model: WeightsOptions | None = None,
 ) -> None:
     """Insert canaries into a copy of a model, and measure which scores separate them from others.
@@ -590,12 +592,12 @@ def check(
         Print one JSON object a row instead of the table.
     """
     from leakmeter.core.files import write_whole
-    from leakmeter.instruments.pii.check import Probed, Steps, checked, findings
+    from leakmeter.instruments.pii.check import ProbedCases, Steps, checked, findings
     from leakmeter.report.blocks import interrupted
     from leakmeter.studies.study_report import StudyTables
     from leakmeter.studies.tables import readable, to_csv
 
-    options = options or Check()
+    options = options or CanaryCheck()
     command = command_line(without=[out])
     backend = (model or WeightsOptions()).load("fine-tune")
 
@@ -607,7 +609,7 @@ def check(
         rows = [row.to_dict() for row in auc_rows]
         return StudyTables((readable(_TITLE, about, rows, {}),), command, tuple(findings(auc_rows)))
 
-    so_far = list[Probed]()
+    so_far = list[ProbedCases]()
     try:
         with counting("steps of fine-tuning") as steps, counting("epochs of tuning") as epochs:
             settings, watch = fine_tuning or FineTuning(), Steps(steps, epochs, output.tell, progress)
@@ -663,7 +665,7 @@ def pii_extract(
     ner: str | None = None,
     qa: str | None = None,
     universities: str | Path | None = None,
-    scope: Scope = "sentence",
+    scope: MentionScope = "sentence",
     skip_bad: bool = False,
 ) -> Extracted:
     """Find people and their data in documents, and write a file that `pii` reads.
@@ -734,9 +736,9 @@ def extract(
     ner: str | None = None,
     qa: str | None = None,
     universities: Path | None = None,
-    scope: Scope = "sentence",
-    skip_bad: Flag = False,
-    json: Flag = False,
+    scope: MentionScope = "sentence",
+    skip_bad: FlagOption = False,
+    json: FlagOption = False,
 ) -> None:
     """Find people and their data in documents, and write a file that `leakmeter pii probe` reads.
 

@@ -22,9 +22,9 @@ from typing import Any, Final
 
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.decoy_test import AT_RISK
-from leakmeter.instruments.pii.subject import STRUCTURED, VALUE_TYPES, Relation, Subject, ValueType, shown_relation
+from leakmeter.instruments.pii.subject import STRUCTURED, VALUE_TYPES, RelatedPerson, Subject, ValueType, shown_relation
 from leakmeter.text.surrogates import address, email, person, phone, university
-from leakmeter.text.surrogates.draw import Draw, distinct, source
+from leakmeter.text.surrogates.draw import SurrogateDraw, distinct, source
 
 LEAST: Final = math.ceil(1.0 / AT_RISK) - 1
 """Decoys among which the first rank is evidence."""
@@ -104,7 +104,7 @@ def _called(type_: ValueType, relation: str | None) -> str:
     return type_ if relation is None else f"relationship '{shown_relation(relation)}'"
 
 
-def _draws(subject: Subject, type_: ValueType, value: str, relation: str | None, label: str) -> Sequence[Draw]:
+def _draws(subject: Subject, type_: ValueType, value: str, relation: str | None, label: str) -> Sequence[SurrogateDraw]:
     """Ways to draw, the one that keeps most of the true value first."""
     if type_ == "phone":
         return [phone.drawer(value, subject.region, label)]
@@ -126,7 +126,7 @@ def control_names_of(
 ) -> tuple[str, ...]:
     """Names that the subject could have, from where the subject's is from, drawn for (seed, id); `least` and `fits` as
     of `decoys_of`."""
-    nobody = Subject(subject.id, "", relationships=(Relation(_ANY, subject.name),), region=subject.region)
+    nobody = Subject(subject.id, "", relationships=(RelatedPerson(_ANY, subject.name),), region=subject.region)
     return decoys_of(nobody, "relationship", relation=_ANY, n=n, least=least, seed=seed, fits=fits)
 
 

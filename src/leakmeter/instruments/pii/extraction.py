@@ -20,11 +20,11 @@ import regex
 
 from leakmeter.core.files import check_place, clear_left_over, replacing, store_errors
 from leakmeter.core.record import Record
-from leakmeter.data.documents import Bad, Document, check_documents, documents_of
+from leakmeter.data.documents import Bad, DocumentText, check_documents, documents_of
 from leakmeter.data.records import load_names
 from leakmeter.errors import DataError, LeakmeterError, UsageError
-from leakmeter.instruments.pii.settings import Finds, Scope
-from leakmeter.instruments.pii.subject import Relation, Subject, is_email
+from leakmeter.instruments.pii.settings import Finds, MentionScope
+from leakmeter.instruments.pii.subject import RelatedPerson, Subject, is_email
 from leakmeter.models.question_answering import Ask
 from leakmeter.text.entities.mention import Mention, Place
 from leakmeter.text.entities.names import NAME, any_name, names_beside_emails, whole_name, without_opening
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from leakmeter.text.entities.mention import Recogniser
 
 
-Found = Place | Mention
-Find = Callable[[str], Iterable[Found]]
+FoundPlace = Place | Mention
+Find = Callable[[str], Iterable[FoundPlace]]
 """A text to the places of one kind: telephone numbers, e-mail addresses, postal addresses, names of people."""
 Extractor = Callable[[str], Iterable[Subject]]
 """A text to people without ids."""
@@ -48,16 +48,16 @@ def one_line(text: str) -> str:
     return ", ".join(line for line in lines if line)
 
 
-def widest(places: Iterable[Found], n_characters: int) -> list[Found]:
+def widest(places: Iterable[FoundPlace], n_characters: int) -> list[FoundPlace]:
     """In order, without duplicates and places within longer ones."""
-    out: list[Found] = []
+    out: list[FoundPlace] = []
     for place in sorted(places, key=lambda place: (place.start, -place.end)):
         if 0 <= place.start < place.end <= n_characters and (not out or place.end > out[-1].end):
             out.append(place)
     return out
 
 
-def apart_from(places: Iterable[Found], others: Iterable[Found]) -> list[Found]:
+def apart_from(places: Iterable[FoundPlace], others: Iterable[FoundPlace]) -> list[FoundPlace]:
     """Places that share no character with any of the others."""
     is_taken = bytearray()
     for other in others:
@@ -66,7 +66,7 @@ def apart_from(places: Iterable[Found], others: Iterable[Found]) -> list[Found]:
     return [place for place in places if not any(is_taken[place.start : place.end])]
 
 
-def _kept(places: Iterable[Found], text: str, is_good: Callable[[str], object]) -> list[Found]:
+def _kept(places: Iterable[FoundPlace], text: str, is_good: Callable[[str], object]) -> list[FoundPlace]:
     return [place for place in widest(places, len(text)) if is_good(text[place.start : place.end])]
 
 
@@ -103,14 +103,14 @@ class Structured:
             yield Subject("", whole_name(name_text) or "", " ".join(phone.split()), email, one_line(address))
 
 
-def nearest(names: Sequence[Found], others: Sequence[Sequence[Found]]) -> tuple[Found, list[Found]]:
+def nearest(names: Sequence[FoundPlace], others: Sequence[Sequence[FoundPlace]]) -> tuple[FoundPlace, list[FoundPlace]]:
     """A name and one of each of the others, all in order and none empty: with the fewest before the name, then the
     nearest to it, then the first."""
 
-    def chosen(name: Found) -> list[Found]:
+    def chosen(name: FoundPlace) -> list[FoundPlace]:
         return [kind[min(bisect_left(kind, name.end, key=_START), len(kind) - 1)] for kind in others]
 
-    def cost(pair: tuple[Found, list[Found]]) -> tuple[int, int]:
+    def cost(pair: tuple[FoundPlace, list[FoundPlace]]) -> tuple[int, int]:
         name, places = pair
         gaps = (max(place.start - name.end, name.start - place.end, 0) for place in places)
         return sum(place.start < name.end for place in places), sum(gaps)
@@ -118,7 +118,7 @@ def nearest(names: Sequence[Found], others: Sequence[Sequence[Found]]) -> tuple[
     return min(((name, chosen(name)) for name in names), key=cost)
 
 
-def _addresses(text: str, find: Find) -> Iterator[Found]:
+def _addresses(text: str, find: Find) -> Iterator[FoundPlace]:
     for place in widest(find(text), len(text)):
         # After a blank line something else begins.
         blank = BLANK_LINE.search(text, place.start, place.end)
@@ -169,7 +169,7 @@ class Relationships:
             if self.ask is not None:
                 other = _confirmed(self.ask, name, kind, other, " ".join(text[low:high].split()))
             if other is not None and other.casefold() != name.casefold():
-                yield Subject("", name, relationships=(Relation(kind, other),))
+                yield Subject("", name, relationships=(RelatedPerson(kind, other),))
 
     def _start_of_name(self, text: str, low: int, end: int, high: int) -> int | None:
         """Where the name begins that ends at `end` in the sentence [low, high)."""
@@ -213,9 +213,9 @@ class Universities:
     Universities are found as they are written, whole words only, the longest first. `names` finds people.
     """
 
-    def __init__(self, listed: Iterable[str], names: Find, scope: Scope = "sentence") -> None:
-        if scope not in get_args(Scope):
-            raise UsageError(f"scope is '{scope}'; expected one of {', '.join(get_args(Scope))}")
+    def __init__(self, listed: Iterable[str], names: Find, scope: MentionScope = "sentence") -> None:
+        if scope not in get_args(MentionScope):
+            raise UsageError(f"scope is '{scope}'; expected one of {', '.join(get_args(MentionScope))}")
         self._names, self._scope = names, scope
         # By their first word.
         self._listed: dict[str, list[str]] = {}
@@ -242,10 +242,10 @@ class Universities:
                     seen.add((name, university))
                     yield Subject("", name, university=university)
 
-    def places(self, text: str) -> list[Found]:
+    def places(self, text: str) -> list[FoundPlace]:
         # A name may be wrapped at a line's end.
         text = text.replace("\n", " ")
-        out: list[Found] = []
+        out: list[FoundPlace] = []
         for word in _TEXT_WORD.finditer(text):
             start = word.start()
             if not out or start >= out[-1].end:
@@ -256,14 +256,14 @@ class Universities:
                     out.append(Place(start, end))
         return out
 
-    def _people(self, text: str, low: int, high: int, places: Sequence[Found]) -> list[Found]:
+    def _people(self, text: str, low: int, high: int, places: Sequence[FoundPlace]) -> list[FoundPlace]:
         """Full names within [low, high) that are no part of a university's name."""
         shifted = [Place(low + name.start, low + name.end) for name in self._names(text[low:high])]
         first, behind = (bisect_left(places, at, key=_START) for at in (low, high))
         return apart_from(_kept(shifted, text[:high], whole_name), places[first:behind])
 
 
-def _distance(place: Found, low: int, high: int, person: Found) -> tuple[bool, int]:
+def _distance(place: FoundPlace, low: int, high: int, person: FoundPlace) -> tuple[bool, int]:
     # Whether outside the sentence [low, high), then characters.
     return not low <= person.start < person.end <= high, max(person.start - place.end, place.start - person.end)
 
@@ -290,7 +290,7 @@ class Extracted(Record):
 
 
 def extractor_of(
-    find: Finds, region: str, ner: str | None, qa: str | None, universities: Path | None, scope: Scope
+    find: Finds, region: str, ner: str | None, qa: str | None, universities: Path | None, scope: MentionScope
 ) -> Extractor:
     from leakmeter.text.entities import address, email, phone
 
@@ -375,7 +375,7 @@ def extract(
     return Extracted(str(out), n_documents, len(identities), n_found - len(identities), n_bad, tuple(problems))
 
 
-def subjects_of(document: Document, file: int, extractor: Extractor) -> Iterator[Subject]:
+def subjects_of(document: DocumentText, file: int, extractor: Extractor) -> Iterator[Subject]:
     """The people of a document, with ids that say where they come from.
 
     '2:1042' is line 1,042 of the second file, '2:1042.3' the third part of a document that is too long to be read in

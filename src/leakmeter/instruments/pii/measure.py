@@ -16,11 +16,12 @@ from leakmeter.core.measure import COUNT, NATS, RESPONSE, TOKEN_ID, Measure, Mea
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
-from leakmeter.core.request import FloatArray, Request, Scores, Trial
+from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.beam import Beam, beam_search, candidates
 from leakmeter.instruments.pii.decoy_test import AT_RISK, UNLIKE, DecoyTest, batch_ends, p_of, p_unlike, stopped_at
 from leakmeter.overriding import override
+from leakmeter.stats.arrays import FloatArray
 
 TOGETHER: Final = 8
 """Values that are asked for together: a step of beam search reads all weights once, for however many beams."""
@@ -30,15 +31,15 @@ BEAM: Final = "beam "
 NAMES: Final = "name_log_likelihood"
 NAMES_REFERENCE: Final = "name_reference_log_likelihood"
 
-Filled = tuple[tuple[Prompt, tuple[tuple[int, ...], ...]], ...]
+FilledProbes = tuple[tuple[Prompt, tuple[tuple[int, ...], ...]], ...]
 """Templates filled for a name: the prompt of each, and behind it the tokens of each value, the true one first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class ValueWithDecoys:
     """A value that a model may know, and its decoys, tokenised behind each template."""
 
-    names: tuple[Filled, ...]
+    names: tuple[FilledProbes, ...]
     """For the subject, then for each control name."""
     n_new_tokens: int
     """Most tokens of a generated answer."""
@@ -49,7 +50,7 @@ class Values:
     order: tuple[int, ...] = ()
     """Numbers of the decoys, from 1, in the order in which a sequential test scores them: the same in all ways of
     asking for the value."""
-    beside: tuple[tuple[Filled, ...], ...] = ()
+    beside: tuple[tuple[FilledProbes, ...], ...] = ()
     """As `names`, for each other case of the value."""
     says_name: bool = False
     """Whether the true value says the name, so that behind other names it is another value, which says theirs."""
@@ -57,7 +58,7 @@ class Values:
     """Whether answers are kept, and not only what they give away."""
     n_other_names: int = 0
     """Names, from where the subject's is from, among which the subject's is ranked."""
-    other_names: Callable[[], tuple[tuple[Filled, ...], ...]] = field(default=tuple, compare=False)
+    other_names: Callable[[], tuple[tuple[FilledProbes, ...], ...]] = field(default=tuple, compare=False)
     """In each way of asking, its own first: as `names`, for the subject and then for each of these other names; of the
     values the true one, and the decoys that stand for all. Made when it is needed, which is seldom."""
 
@@ -74,7 +75,7 @@ class Values:
 class ProbeItem(Item):
     """`prompt` is the first template."""
 
-    values: Values = field(kw_only=True)
+    values: ValueWithDecoys = field(kw_only=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +164,7 @@ class Pii(Measure):
         return measurements
 
 
-def _until_known(values: Values) -> Generator[list[Request], list[Scores], tuple[FloatArray, bool]]:
+def _until_known(values: ValueWithDecoys) -> Generator[list[Request], list[Scores], tuple[FloatArray, bool]]:
     """Score decoys in batches until the test of the value over all ways of asking for it stops; see `decoy_test`.
 
     Returns:
@@ -183,7 +184,9 @@ def _until_known(values: Values) -> Generator[list[Request], list[Scores], tuple
     return own, not _is_alike(scored, values)
 
 
-def _until_usual(values: Values, test: DecoyTest) -> Generator[list[Request], list[Scores], tuple[FloatArray, ...]]:
+def _until_usual(
+    values: ValueWithDecoys, test: DecoyTest
+) -> Generator[list[Request], list[Scores], tuple[FloatArray, ...]]:
     """Score the true value, and the decoys that stand for all, behind other names in batches, until it stands out
     behind so many of them that the subject's name is one of many; behind all by the full test.
 
@@ -212,36 +215,36 @@ def _associations(likelihoods: FloatArray) -> FloatArray:
     return strongest
 
 
-def _is_alike(ways: Sequence[FloatArray], values: Values) -> bool:
+def _is_alike(ways: Sequence[FloatArray], values: ValueWithDecoys) -> bool:
     """Whether behind names that are not the subject's the true value is as likely as decoys, log-likelihoods (name,
     template, value) in each way of asking."""
     behind_others = np.mean([way[1:].mean(axis=(0, 1)) for way in ways], axis=0)
     return p_unlike(behind_others, says_name=values.says_name) > UNLIKE
 
 
-def _ways_of_names(values: Values, test: DecoyTest) -> Sequence[Sequence[Filled]]:
+def _ways_of_names(values: ValueWithDecoys, test: DecoyTest) -> Sequence[Sequence[FilledProbes]]:
     # The full test of another way is that case's.
     return values.other_names()[: 1 if test == "full" else None]
 
 
-def _n_values(ways: Sequence[Sequence[Filled]]) -> int:
+def _n_values(ways: Sequence[Sequence[FilledProbes]]) -> int:
     return len(ways[0][0][0][1])
 
 
-def _batches(values: Values) -> Iterator[list[int]]:
+def _batches(values: ValueWithDecoys) -> Iterator[list[int]]:
     """Numbers of the values of each batch; the true value is before all decoys."""
     for first, end in pairwise((0, *(1 + end for end in batch_ends(len(values.order))))):
         yield [0, *values.order][first:end]
 
 
-def _batches_of_names(values: Values, test: DecoyTest) -> Iterator[tuple[int, int]]:
+def _batches_of_names(values: ValueWithDecoys, test: DecoyTest) -> Iterator[tuple[int, int]]:
     """First name of each batch, and the one behind its last; the subject's is before all others."""
     n = values.n_other_names
     return pairwise((0, *(1 + end for end in ([n] if test == "full" else batch_ends(n)))))
 
 
 def _scored(
-    ways: Sequence[Sequence[Filled]], numbers: Sequence[int]
+    ways: Sequence[Sequence[FilledProbes]], numbers: Sequence[int]
 ) -> Generator[list[Request], list[Scores], list[FloatArray]]:
     """In each way of asking, log-likelihoods (name, template, value of these numbers)."""
     scores = yield _requests_of(ways, numbers)
@@ -250,7 +253,7 @@ def _scored(
     return [np.asarray(list(islice(likelihoods, math.prod(shape)))).reshape(shape) for shape in shapes]
 
 
-def _requests_of(ways: Sequence[Sequence[Filled]], numbers: Sequence[int]) -> list[Request]:
+def _requests_of(ways: Sequence[Sequence[FilledProbes]], numbers: Sequence[int]) -> list[Request]:
     """Of each way (name, template, value of these numbers). Other cases may ask for the same: a way is a case's own."""
     return [
         Request((prompt,), ids[i], TargetLogProbs())
@@ -268,7 +271,9 @@ def _of_names(id_: str, true: FloatArray, others: FloatArray) -> Iterator[Measur
         yield Measurement(id_, template, "", NAMES_REFERENCE, NATS, reference)
 
 
-def _likelihoods(id_: str, values: Values, likelihoods: FloatArray, numbers: Sequence[int]) -> Iterator[Measurement]:
+def _likelihoods(
+    id_: str, values: ValueWithDecoys, likelihoods: FloatArray, numbers: Sequence[int]
+) -> Iterator[Measurement]:
     """Log-likelihoods are (name, template, value of these numbers)."""
     for template, (_, ids) in enumerate(values.names[0]):
         own, others = likelihoods[0, template], likelihoods[1:, template].mean(axis=0)
@@ -278,7 +283,7 @@ def _likelihoods(id_: str, values: Values, likelihoods: FloatArray, numbers: Seq
         yield Measurement(id_, template, "", "reference_log_likelihood", NATS, others)
 
 
-def _answer(id_: str, template: int, piece: str, answer: Beam, values: Values) -> Iterator[Measurement]:
+def _answer(id_: str, template: int, piece: str, answer: Beam, values: ValueWithDecoys) -> Iterator[Measurement]:
     judged = values.judge(answer.tokens).items()
     rows: list[tuple[str, str, Sequence[float]]] = [
         ("generated_log_likelihood", NATS, [answer.log_prob]),

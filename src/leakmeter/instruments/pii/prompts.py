@@ -21,7 +21,7 @@ from leakmeter.core.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
 from leakmeter.core.record import JsonObject
 from leakmeter.core.registry import Example, PlainSettings
 from leakmeter.errors import UsageError, WindowError
-from leakmeter.instruments.pii.measure import Filled, ProbeItem, Values
+from leakmeter.instruments.pii.measure import FilledProbes, ProbeItem, ValueWithDecoys
 from leakmeter.instruments.pii.probe import PUBLISHED, ProbeCase, ProbeTemplates, check_template, filled
 from leakmeter.instruments.pii.settings import Unasked
 from leakmeter.instruments.pii.subject import Subject, ValueType
@@ -170,7 +170,7 @@ def prepare_probe(
 
     def names_of(
         way: ProbeCase, others: Sequence[Subject], values: Sequence[str], encode: _Encoder
-    ) -> tuple[Filled, ...]:
+    ) -> tuple[FilledProbes, ...]:
         templates = settings.templates_for(way)
         by_subject = [
             (case.subject, values),
@@ -207,7 +207,7 @@ def prepare_probe(
     if n_others < LEAST or (window is not None and room > window):
         n_others = 0
 
-    def other_names() -> tuple[tuple[Filled, ...], ...]:
+    def other_names() -> tuple[tuple[FilledProbes, ...], ...]:
         others = others_in_place_of(case.subject, drawn_names, seed=settings.decoy_seed)[n_controls:]
         # As many decoys stand for all as control names stand for all names.
         some = (case.value, *(values[number] for number in order[:n_controls]))
@@ -221,7 +221,7 @@ def prepare_probe(
         response=None,
         stop_ids=tokenizer.stop_ids,
         window=window,
-        values=Values(
+        values=ValueWithDecoys(
             names,
             n_new,
             lambda ids: match(case.type, tokenizer.decode(ids), case.value, region=case.subject.region),
@@ -260,7 +260,7 @@ class _Encoder:
     by_ids: dict[Ids, Prompt] = field(default_factory=dict)
     values: dict[str, Ids] = field(default_factory=dict)
 
-    def behind(self, prompts: Sequence[str], values: Sequence[str]) -> Filled:
+    def behind(self, prompts: Sequence[str], values: Sequence[str]) -> FilledProbes:
         lists: dict[tuple[Ids, ...], tuple[Ids, ...]] = {}
         by_prompt = [(self.prompt(prompt), tuple(self.value(prompt, value) for value in values)) for prompt in prompts]
         return tuple((prompt, lists.setdefault(ids, ids)) for prompt, ids in by_prompt)
@@ -288,7 +288,7 @@ class _Encoder:
         return self.values[text]
 
 
-def _longest(names: Sequence[Filled]) -> int:
+def _longest(names: Sequence[FilledProbes]) -> int:
     return max(len(prompt.ids) + max(map(len, values)) for templates in names for prompt, values in templates)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from leakmeter.instruments.pii import charts, words
-from leakmeter.instruments.pii.result import PiiResult, Row, Summary, Template
+from leakmeter.instruments.pii.result import PiiResult, PiiSummary, ProbedValues, Template
 from leakmeter.instruments.pii.result import summary as summary_of
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
@@ -84,7 +84,7 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
     )
 
 
-def _opening(cases: Sequence[PiiResult], summary: Summary, *, kept: bool) -> Iterator[b.Block]:
+def _opening(cases: Sequence[PiiResult], summary: PiiSummary, *, kept: bool) -> Iterator[b.Block]:
     several = len(cases) > 1
     yield b.Headline(words.headline(summary) if several else words.verdict(cases[0]))
     yield b.Advice.from_table(words.DECISIONS, words.decisions(summary))
@@ -173,7 +173,7 @@ def _generated(case: PiiResult) -> Iterator[b.Table]:
 
 
 # ---- many values ----------------------------------------------------------------------------------------------------
-def _over_subjects(summary: Summary) -> Iterator[b.Block]:
+def _over_subjects(summary: PiiSummary) -> Iterator[b.Block]:
     caption = "Association of true values and decoys, nats, by type and kind of probe; exposure, bits"
     yield b.table_of(words.rows(summary), _ASSOCIATIONS, caption, detail=True)
     yield b.Text(words.INTERVALS, "soft")
@@ -184,7 +184,7 @@ def _over_subjects(summary: Summary) -> Iterator[b.Block]:
         yield matches
 
 
-def _subjects(summary: Summary) -> b.Table:
+def _subjects(summary: PiiSummary) -> b.Table:
     types = words.types_of(summary)
     rows = [
         b.Row((b.Untrusted(subject.subject, 40), *words.subject_cells(subject, types)))
@@ -195,8 +195,11 @@ def _subjects(summary: Summary) -> b.Table:
     return b.Table(columns, rows, caption, rest=("subject", "subjects"))
 
 
-_OF_ROW: Final[b.Columns[Row]] = [(b.Column("Values"), words.row_name), (b.Column("n", "count"), lambda row: row.n)]
-_ASSOCIATIONS: Final[b.Columns[Row]] = [
+_OF_ROW: Final[b.Columns[ProbedValues]] = [
+    (b.Column("Values"), words.row_name),
+    (b.Column("n", "count"), lambda row: row.n),
+]
+_ASSOCIATIONS: Final[b.Columns[ProbedValues]] = [
     *_OF_ROW,
     (b.Column("True", "nats"), lambda row: row.mean_nats),
     (b.Column("Decoys", "nats"), lambda row: row.decoy_mean_nats),
@@ -205,7 +208,7 @@ _ASSOCIATIONS: Final[b.Columns[Row]] = [
     (b.Column("To tell", "count"), words.values_to_tell),
     (b.Column("Bits", "number"), lambda row: f"{row.mean_exposure_bits:.1f}"),
 ]
-_TESTS: Final[b.Columns[Row]] = [
+_TESTS: Final[b.Columns[ProbedValues]] = [
     *_OF_ROW,
     (b.Column("Ranks, p", "p_value"), lambda row: words.p_cell(row.ranks_holm_p)),
     (b.Column("Signed-rank, p", "p_value"), lambda row: words.p_cell(row.signed_rank_holm_p)),
@@ -216,7 +219,7 @@ _TESTS: Final[b.Columns[Row]] = [
 ]
 
 
-def _matches(summary: Summary) -> b.Table:
+def _matches(summary: PiiSummary) -> b.Table:
     columns = (
         b.Column("Values"), b.Column("n", "count"), b.Column("Beams", "count"), b.Column("Word for word", "number"),
         b.Column("Parts of it", detail=True),

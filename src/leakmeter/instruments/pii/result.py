@@ -13,7 +13,6 @@ from leakmeter.core.measure import COUNT, NATS, RESPONSE, TOKEN_ID, Measurement,
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
-from leakmeter.core.request import FloatArray
 from leakmeter.core.self_check import SelfCheck, carried, doubt, noise_of_token
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.decoy_test import (
@@ -35,8 +34,9 @@ from leakmeter.instruments.pii.measure import BEAM, NAMES, NAMES_REFERENCE
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind
 from leakmeter.instruments.pii.subject import VALUE_TYPES, ValueType
 from leakmeter.overriding import override
-from leakmeter.results.result import Part, Result
+from leakmeter.results.result import PartContent, Result
 from leakmeter.stats import stats
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.ranks import (
     cliffs_delta,
     extrapolated_exposure,
@@ -125,7 +125,7 @@ class Matches(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row(Record):
+class ProbedValues(Record):
     """Values of one type, or of one type asked for by one kind of probe.
 
     Three tests, one-sided: `ranks`, of the true values' ranks among all of theirs, which are even where nothing is
@@ -167,7 +167,7 @@ class Row(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary(Record):
+class PiiSummary(Record):
     """All results of a run."""
 
     n_subjects: int
@@ -181,13 +181,13 @@ class Summary(Record):
     share_at_risk: float
     share_at_risk_interval: tuple[float, float]
     """95 % interval."""
-    types: tuple[Row, ...]
-    kinds: tuple[Row, ...]
+    types: tuple[ProbedValues, ...]
+    kinds: tuple[ProbedValues, ...]
     median_tree_tokens: float
     median_naive_tokens: float
 
 
-def summary(results: Sequence[PiiResult], *, seed: int = 0) -> Summary:
+def summary(results: Sequence[PiiResult], *, seed: int = 0) -> PiiSummary:
     """The seed is of the bootstrap, and of the decoy drawn for each value in signed-rank and rank-sum tests."""
     if not results:
         raise UsageError("there are no cases to sum up; give at least one")
@@ -197,7 +197,7 @@ def summary(results: Sequence[PiiResult], *, seed: int = 0) -> Summary:
     groups = [alike for values in by_subject.values() for alike in values]
     subjects = tuple(_subject(id_, values) for id_, values in by_subject.items())
     n_at_risk = sum(subject.at_risk for subject in subjects)
-    return Summary(
+    return PiiSummary(
         n_subjects=len(subjects),
         n_cases=len(results),
         subjects=subjects,
@@ -309,7 +309,7 @@ def _value(alike: Sequence[PiiResult], holm_p: float) -> ValueSummary:
     )
 
 
-def _row(by_value: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, kind: ProbeKind | None) -> Row:
+def _row(by_value: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, kind: ProbeKind | None) -> ProbedValues:
     strongest = [associations(alike) for alike in by_value]
     sizes = [alike[0].n_decoys for alike in by_value]
     ps = [_p(alike) for alike in by_value]
@@ -325,7 +325,7 @@ def _row(by_value: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, k
     p = ranks_p([rank_of(p, n) for p, n in zip(ps, sizes, strict=True)], [1 + n for n in sizes])
     signed_p = signed_rank_p(targets, others, alternative="greater") if several else None
     sum_p = rank_sum_p(targets, others, alternative="greater") if several else None
-    return Row(
+    return ProbedValues(
         type=type_,
         kind=kind,
         n=len(by_value),
@@ -370,7 +370,7 @@ def _matches(results: Sequence[PiiResult]) -> Iterable[Matches]:
         yield Matches(beams=first.beams, matches=matches)
 
 
-def _tested(rows: Iterable[Row]) -> tuple[Row, ...]:
+def _tested(rows: Iterable[ProbedValues]) -> tuple[ProbedValues, ...]:
     """With p-values by Holm's rule among the rows."""
     all_rows = list(rows)
     ranks = holm([row.ranks_p for row in all_rows])
@@ -638,7 +638,7 @@ class PiiResult(Result):
     prompts: tuple[str, ...] | None = field(repr=False)
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
+    def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
         for texts, measurements in carried(parts):
             yield cls._from_part(texts, measurements, params["beams"], params.get("decoy_test", "full"))
@@ -749,8 +749,8 @@ class PiiResult(Result):
 
     @classmethod
     @override
-    def summary(cls, results: Sequence[Self]) -> Summary:
-        """Subjects, types of values, and tests over them; see `Summary`."""
+    def summary(cls, results: Sequence[Self]) -> PiiSummary:
+        """Subjects, types of values, and tests over them; see `PiiSummary`."""
         return summary(results)
 
 

@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 Unasked = Annotated[_T, Parameter(parse=False)]
 """A setting that is no option of a command."""
 Finds = Literal["structured", "relationships", "universities"]
-Scope = Literal["sentence", "document"]
+MentionScope = Literal["sentence", "document"]
 """Where a person's name and a university have to stand together."""
 
 

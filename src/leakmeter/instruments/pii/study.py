@@ -33,9 +33,9 @@ from leakmeter.stats import stats
 from leakmeter.stats.ranks import rank_sum_p
 from leakmeter.storage.pseudonym import pseudonym, subject_key
 from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, of_kind, seeds_text
-from leakmeter.studies.tables import NUMBER, P_VALUE, Column, Row, measured
+from leakmeter.studies.grid import Study, StudyCell
+from leakmeter.studies.kind import Axes, RecordChoice, StudyKind, Tables, at_least_one, of_kind, seeds_text
+from leakmeter.studies.tables import NUMBER, P_VALUE, StudyColumn, StudyRow, measured
 
 PEOPLE: Final = "people"
 """The data set: a file of subjects; without one, canaries."""
@@ -51,7 +51,7 @@ _TESTS: Final = ("ranks", "rank_sum", "likelihood_rank_sum")
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn(Choice):
+class SubjectChoice(RecordChoice):
     kinds: tuple[str, ...]
     """Of probes; empty for all."""
     types: tuple[str, ...]
@@ -59,7 +59,7 @@ class Drawn(Choice):
     region: str
 
 
-class People(Kind):
+class People(StudyKind):
     """Every value of some subjects, asked for in every way of some kinds. Nothing personal is kept or cached."""
 
     records = "values"
@@ -80,20 +80,20 @@ class People(Kind):
     }
 
     columns: ClassVar = {
-        **Kind.columns,
-        "n_values": Column("values"),
-        ABOVE: Column("association less decoys', nats"),
-        KNOWN: Column("share with p ≤ 0.05"),
-        "exposure_bits_mean": Column("exposure, bits", NUMBER),
-        "ranks_p": Column("p of ranks", P_VALUE),
-        "rank_sum_p": Column("rank-sum p", P_VALUE),
-        "likelihood_rank_sum_p": Column("rank-sum p of likelihood, as published", P_VALUE),
-        **{f"{test}_holm_p": Column("Holm", P_VALUE) for test in _TESTS},
-        LIKELIHOOD: Column("normalised log-likelihood, nats a token"),
-        f"{LIKELIHOOD}_mean": Column("likelihood, nats a token", NUMBER),
-        f"decoy_{LIKELIHOOD}_mean": Column("decoys', nats a token", NUMBER),
-        PART: Column("what of it"),
-        EXTRACTED: Column("share of values"),
+        **StudyKind.columns,
+        "n_values": StudyColumn("values"),
+        ABOVE: StudyColumn("association less decoys', nats"),
+        KNOWN: StudyColumn("share with p ≤ 0.05"),
+        "exposure_bits_mean": StudyColumn("exposure, bits", NUMBER),
+        "ranks_p": StudyColumn("p of ranks", P_VALUE),
+        "rank_sum_p": StudyColumn("rank-sum p", P_VALUE),
+        "likelihood_rank_sum_p": StudyColumn("rank-sum p of likelihood, as published", P_VALUE),
+        **{f"{test}_holm_p": StudyColumn("Holm", P_VALUE) for test in _TESTS},
+        LIKELIHOOD: StudyColumn("normalised log-likelihood, nats a token"),
+        f"{LIKELIHOOD}_mean": StudyColumn("likelihood, nats a token", NUMBER),
+        f"decoy_{LIKELIHOOD}_mean": StudyColumn("decoys', nats a token", NUMBER),
+        PART: StudyColumn("what of it"),
+        EXTRACTED: StudyColumn("share of values"),
     }
 
     @override
@@ -106,8 +106,8 @@ class People(Kind):
         return replace(of_kind(measure, Pii), decoy_test="full")
 
     @override
-    def choice(self, settings: JsonObject) -> Drawn:
-        return Drawn(
+    def choice(self, settings: JsonObject) -> SubjectChoice:
+        return SubjectChoice(
             at_least_one("subjects", settings["subjects"]),
             settings.get("choice_seed"),
             _known("kind of probe", settings.get("kinds", ()), PROBE_KINDS),
@@ -132,8 +132,8 @@ class People(Kind):
         return name if name == PEOPLE else f"file {pseudonym(subject_key(config_dir()), 'file', name)[:8]}"
 
     @override
-    def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ProbeCase]]:
-        asked_of = [(paths.get(cell.dataset, cell.dataset), of_kind(cell.choice, Drawn)) for cell in cells]
+    def load(self, cells: Sequence[StudyCell], paths: Mapping[str, str]) -> list[list[ProbeCase]]:
+        asked_of = [(paths.get(cell.dataset, cell.dataset), of_kind(cell.choice, SubjectChoice)) for cell in cells]
         cases = {request: _cases(*request) for request in dict.fromkeys(asked_of)}
         return [cases[request] for request in asked_of]
 
@@ -146,7 +146,7 @@ class People(Kind):
         return record.record()
 
     @override
-    def items(self, finished: FinishedCell) -> Iterator[Row]:
+    def items(self, finished: FinishedCell) -> Iterator[StudyRow]:
         names = ("id", "subject", "kind", "type", "association_nats", LIKELIHOOD, "p_value", "p_value_of_likelihood")
         for result in results_of(finished):
             row = {name: getattr(result, name) for name in names}
@@ -170,11 +170,11 @@ class People(Kind):
         )
 
     @override
-    def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
+    def axes(self, study: Study, rows: Sequence[StudyRow]) -> Axes:
         return Axes(str(study.x), (ABOVE, KNOWN))
 
     @override
-    def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
+    def figure(self, study: Study, rows: Sequence[StudyRow], *, footer: str) -> Chart:
         factors = list(study.cells[0].factors)
         if study.show == "densities":
             return charts.densities(
@@ -190,7 +190,7 @@ class People(Kind):
         return [TYPE, *super().lines(study, x)]
 
     @override
-    def seed(self, cell: Cell) -> int:
+    def seed(self, cell: StudyCell) -> int:
         return cell.settings.decoy_seed if isinstance(cell.settings, ProbeSettings) else 0
 
     @override
@@ -200,7 +200,7 @@ class People(Kind):
         return f"seeds of subjects and of decoys: {chosen}", intervals
 
 
-def _cases(path: str, wanted: Drawn) -> list[ProbeCase]:
+def _cases(path: str, wanted: SubjectChoice) -> list[ProbeCase]:
     people: Sequence[Subject]
     if path == PEOPLE:
         people = canaries_of(wanted.n_records, seed=wanted.choice_seed or 0, region=wanted.region)
@@ -229,7 +229,7 @@ def results_of(finished: FinishedCell) -> list[PiiResult]:
     return list(PiiResult.from_run(finished.measured, asdict(finished.cell.measure)))
 
 
-def _types(finished: FinishedCell, results: Sequence[PiiResult], seed: int) -> Iterator[Row]:
+def _types(finished: FinishedCell, results: Sequence[PiiResult], seed: int) -> Iterator[StudyRow]:
     """A row for each type; a value counts by its largest association in any way of asking."""
     for type_row in summary(results, seed=seed).types:
         yield {
@@ -245,7 +245,7 @@ def _types(finished: FinishedCell, results: Sequence[PiiResult], seed: int) -> I
         }
 
 
-def _likelihoods(results: Sequence[PiiResult], seed: int) -> Row:
+def _likelihoods(results: Sequence[PiiResult], seed: int) -> StudyRow:
     """What the paper compares: each true value and a decoy of it, drawn by the seed."""
     drawn = np.random.default_rng(seed)
     true = [result.log_likelihood_nats for result in results]
@@ -259,10 +259,10 @@ def _likelihoods(results: Sequence[PiiResult], seed: int) -> Row:
     }
 
 
-def _adjusted(rows: Sequence[Row]) -> list[Row]:
+def _adjusted(rows: Sequence[StudyRow]) -> list[StudyRow]:
     """After each p-value that by Holm's rule among all rows."""
     corrected = {test: holm_of_known([row[f"{test}_p"] for row in rows]) for test in _TESTS}
-    adjusted: list[Row] = []
+    adjusted: list[StudyRow] = []
     for number, row in enumerate(rows):
         adjusted.append({})
         for name, value in row.items():
@@ -273,13 +273,13 @@ def _adjusted(rows: Sequence[Row]) -> list[Row]:
     return adjusted
 
 
-def _parts(finished: FinishedCell, results: Sequence[PiiResult]) -> Iterator[Row]:
+def _parts(finished: FinishedCell, results: Sequence[PiiResult]) -> Iterator[StudyRow]:
     """For each width of the beam search, type, and part of a value: the share of results in which it was extracted."""
     for number, first in enumerate(results[0].generated):
         for type_ in VALUE_TYPES:
             best = [result.generated[number].best for result in results if result.type == type_]
             for part, hits in _hits(best, type_):
-                row: Row = {**finished.cell.factors, "beams": first.beams, TYPE: type_, PART: part, "n": len(hits)}
+                row: StudyRow = {**finished.cell.factors, "beams": first.beams, TYPE: type_, PART: part, "n": len(hits)}
                 interval = stats.interval_of_share(sum(hits), len(hits))
                 yield row | measured(EXTRACTED, sum(hits) / len(hits), interval)
 
@@ -294,10 +294,10 @@ def _hits(best: Sequence[Mapping[str, float | None]], type_: ValueType) -> Itera
             yield from ((f"edit distance ≤ {most}", [value <= most for value in values]) for most in (1, 2, 3))
 
 
-def rows_of(results: Sequence[PiiResult], known: Mapping[str, object]) -> Iterator[Row]:
+def rows_of(results: Sequence[PiiResult], known: Mapping[str, object]) -> Iterator[StudyRow]:
     """A row for every true value and every decoy, with the `known` columns."""
     for result in results:
-        row: Row = {**known, "id": result.id, TYPE: result.type}
+        row: StudyRow = {**known, "id": result.id, TYPE: result.type}
         true = {LIKELIHOOD: result.normalised_log_likelihood_nats, "association_nats": result.association_nats}
         yield {**row, "value": "true", **true}
         decoys = zip(result.decoy_normalised_log_likelihoods_nats, result.decoy_associations_nats, strict=True)

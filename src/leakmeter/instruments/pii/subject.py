@@ -42,7 +42,7 @@ _SHOWN: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class RelatedPerson:
     kind: str
     """Such as 'father'."""
     name: str
@@ -75,7 +75,7 @@ class Subject:
     email: str | None = None
     address: str | None = None
     """A postal address in one line."""
-    relationships: tuple[Relation, ...] = ()
+    relationships: tuple[RelatedPerson, ...] = ()
     university: str | None = None
     """Name of a university or another affiliation."""
     region: str = "US"
@@ -171,7 +171,7 @@ def is_empty(value: object) -> bool:
 
 
 @dataclass(slots=True)
-class Columns:
+class SubjectColumns:
     """Records of one table to fields of subjects, remembering which columns are not used."""
 
     region: str

@@ -19,17 +19,17 @@ from typing import Any, Final
 
 from leakmeter.data.mapping import Fields, checked_text, mapping_of, suggested
 from leakmeter.data.opened import STDIN, named, open_data
-from leakmeter.data.rows import Row, read_rows
+from leakmeter.data.rows import DataRow, read_rows
 from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.instruments.pii.subject import (
     FIELDS,
     KNOWN,
     PREFIX,
     RELATIONS,
-    Columns,
     RecordError,
-    Relation,
+    RelatedPerson,
     Subject,
+    SubjectColumns,
     as_text,
     field_of,
     is_email,
@@ -46,7 +46,7 @@ _BREAK = re.compile(r"\s*,?\s*[\n\r\v\f\x85\u2028\u2029]\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class ReadSubjects:
     subjects: tuple[Subject, ...]
     problems: tuple[str, ...] = ()
     """Records left out, such as 'line 3 has …', without what they say."""
@@ -62,7 +62,7 @@ def load_subjects(
     map: str | Sequence[str] | Mapping[str, str] | None = None,
     region: str = "US",
     skip_bad: bool = False,
-) -> Loaded:
+) -> ReadSubjects:
     """People of a file or of a table in memory, in order.
 
     A record has a `name` and at least one of `phone`, `email`, `address`, `university` (or `affiliation`) and
@@ -79,7 +79,7 @@ def load_subjects(
         raise UnknownNameError("region", region, phonenumbers.SUPPORTED_REGIONS)
     mapping = {field_of(name) or name: path for name, path in mapping_of(map).items()}
     mapping_of({name: path for name, path in mapping.items() if not name.startswith(PREFIX)}, FIELDS)
-    columns = Columns(region, mapping)
+    columns = SubjectColumns(region, mapping)
     where = "subjects"
     if isinstance(source, str | Path):
         where = f"'{source}'" if str(source) != STDIN else named(source, _FILE)
@@ -107,10 +107,10 @@ def load_subjects(
         n_renamed += subject is not original
     if not subjects:
         raise DataError(f"there are no {'good ' if problems else ''}records in {where}; expected one for each person")
-    return Loaded(tuple(subjects), tuple(problems), n_renamed, columns.ignored)
+    return ReadSubjects(tuple(subjects), tuple(problems), n_renamed, columns.ignored)
 
 
-def _fields(row: Row) -> Fields:
+def _fields(row: DataRow) -> Fields:
     try:
         return row.fields
     except DataError as error:
@@ -121,7 +121,7 @@ def _fields(row: Row) -> Fields:
         raise RecordError(f"cannot be used: {str(error).removeprefix(row.where).lstrip(': ,')}") from None
 
 
-def _subject(row: Fields, number: int, columns: Columns) -> Subject:
+def _subject(row: Fields, number: int, columns: SubjectColumns) -> Subject:
     fields, region = columns.fields_of(row), columns.region
     name = _text(fields, "name")
     if name is None and not fields and row and not any(map(field_of, row)):
@@ -218,7 +218,7 @@ def _email(fields: Fields) -> str | None:
     return text
 
 
-def _relations(fields: Fields) -> Iterator[Relation]:
+def _relations(fields: Fields) -> Iterator[RelatedPerson]:
     pairs: list[tuple[str, object]] = [
         (column.removeprefix(PREFIX).strip(), value)
         for column, value in fields.items()
@@ -236,7 +236,7 @@ def _relations(fields: Fields) -> Iterator[Relation]:
                 "has 'relationships' that are not an object of kinds and names, such as father and a name"
             )
         pairs += [(_readable(kind, "relationships").strip().lower(), value) for kind, value in table.items()]
-    seen: set[Relation] = set()
+    seen: set[RelatedPerson] = set()
     for kind, value in pairs:
         # Tables of other programs have every key in every row.
         if is_empty(value):
@@ -244,7 +244,7 @@ def _relations(fields: Fields) -> Iterator[Relation]:
         if not kind:
             raise RecordError("has a relationship without a kind; name it as in father")
         for name in value if isinstance(value, list) else [value]:
-            relation = Relation(_single_line(kind), _single_line(_readable(name, "relationships")))
+            relation = RelatedPerson(_single_line(kind), _single_line(_readable(name, "relationships")))
             if relation in seen or not relation.name:
                 raise RecordError("has a relationship twice, or one without a name; give each once")
             seen.add(relation)
@@ -265,7 +265,7 @@ def _single_line(text: str) -> str:
 _TABLE: Final = "subject"
 
 
-def _of_toml(path: str | Path) -> list[Row]:
+def _of_toml(path: str | Path) -> list[DataRow]:
     try:
         with open_data(path, _FILE) as opened:
             document = tomllib.loads(opened.read().decode("utf-8-sig"))
@@ -284,4 +284,4 @@ def _of_toml(path: str | Path) -> list[Row]:
         or not all(isinstance(entry, dict) for entry in records)
     ):
         raise DataError(f"'{path}' has to hold a table [[{_TABLE}]] for each person, and nothing else")
-    return [Row(number, f"record {number}", str(path), record) for number, record in enumerate(records, 1)]
+    return [DataRow(number, f"record {number}", str(path), record) for number, record in enumerate(records, 1)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from leakmeter.core.plain import counted
 from leakmeter.instruments.pii.decoy_test import AT_RISK, rank_of
 from leakmeter.instruments.pii.matching import DISTANCE
-from leakmeter.instruments.pii.result import Match, Row, SubjectSummary, Summary
+from leakmeter.instruments.pii.result import Match, PiiSummary, ProbedValues, SubjectSummary
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import NOT_MEASURED, nats_text, share_in, share_text
 from leakmeter.report.words import model_facts
@@ -341,7 +341,7 @@ def statistic_text(name: str, value: float | None) -> str:
 
 
 # ---- many values ----------------------------------------------------------------------------------------------------
-def headline(summary: Summary) -> str:
+def headline(summary: PiiSummary) -> str:
     n, hits, n_known, n_said = summary.n_subjects, summary.n_at_risk, summary.n_known, summary.n_extracted
     if n == 1:
         claim = "No sign that this model knows this person's data"
@@ -372,12 +372,12 @@ def headline(summary: Summary) -> str:
     )
 
 
-def _untestable(summary: Summary) -> str:
+def _untestable(summary: PiiSummary) -> str:
     n = summary.n_untestable
     return f" Of {n:,} a value ranks high that cannot be tested." if n else ""
 
 
-def decisions(summary: Summary) -> list[tuple[str, str]]:
+def decisions(summary: PiiSummary) -> list[tuple[str, str]]:
     met = [EXTRACTED] if summary.n_extracted else []
     if not at_risk_by_chance(summary):
         return [*met, TOO_FEW_DECOYS]
@@ -389,12 +389,12 @@ def decisions(summary: Summary) -> list[tuple[str, str]]:
     return [*met, found, *([UNTESTABLE] if summary.n_untestable else [])]
 
 
-def told_apart(summary: Summary) -> bool | None:
+def told_apart(summary: PiiSummary) -> bool | None:
     """Whether more subjects are known by rank than by chance at most; None if there are too few to tell."""
     return share_told_apart(summary.n_known, summary.n_subjects, at_risk_by_chance(summary) / summary.n_subjects)
 
 
-def against_chance(summary: Summary) -> str:
+def against_chance(summary: PiiSummary) -> str:
     by_chance = at_risk_by_chance(summary) / summary.n_subjects
     if not by_chance:
         return "By rank, none could count as known: too few decoys."
@@ -410,7 +410,7 @@ def against_chance(summary: Summary) -> str:
     )
 
 
-def at_risk_by_chance(summary: Summary) -> float:
+def at_risk_by_chance(summary: PiiSummary) -> float:
     """Mean number of subjects, at most, of whom a value would count as known if the model knew nothing.
 
     One of m values counts if the lowest p is at most `AT_RISK` / m (Holm), and p is a multiple of 1 / (n + 1).
@@ -418,7 +418,7 @@ def at_risk_by_chance(summary: Summary) -> float:
     return math.fsum(chance for subject in summary.subjects for chance in _chances(subject))
 
 
-def unreachable(summary: Summary) -> str | None:
+def unreachable(summary: PiiSummary) -> str | None:
     sizes = [len(subject.values) for subject in summary.subjects if not any(_chances(subject))]
     if not sizes:
         return None
@@ -435,7 +435,7 @@ def _chances(subject: SubjectSummary) -> list[float]:
     return [math.floor(size * AT_RISK / len(sizes) + 1e-9) / size for size in sizes]
 
 
-def by_evidence(summary: Summary) -> list[SubjectSummary]:
+def by_evidence(summary: PiiSummary) -> list[SubjectSummary]:
     """Strongest first: subjects with a value that was generated word for word, then by p."""
 
     def key(subject: SubjectSummary) -> tuple[bool, float, int, float]:
@@ -455,7 +455,7 @@ def cases_by_evidence(cases: Sequence[PiiResult]) -> list[PiiResult]:
     return sorted(cases, key=key)
 
 
-def types_of(summary: Summary) -> list[str]:
+def types_of(summary: PiiSummary) -> list[str]:
     return list(dict.fromkeys(row.type for row in summary.types))
 
 
@@ -475,7 +475,7 @@ def subject_cells(subject: SubjectSummary, types: Sequence[str]) -> Iterator[b.C
         yield b.Shaded(f"{_p_digits(p)}{known_mark}{extracted}", grade(p).heat, several)
 
 
-def rows(summary: Summary) -> Iterator[Row]:
+def rows(summary: PiiSummary) -> Iterator[ProbedValues]:
     """Rows of types, each followed by those of its kinds of probes if there are several."""
     for row in summary.types:
         yield row
@@ -484,18 +484,18 @@ def rows(summary: Summary) -> Iterator[Row]:
             yield from kinds
 
 
-def row_name(row: Row) -> str:
+def row_name(row: ProbedValues) -> str:
     """A type, or a type and a kind of probe that is not called the same."""
     return " ".join(dict.fromkeys(name for name in (row.type, row.kind) if name is not None))
 
 
-def difference_text(row: Row) -> str:
+def difference_text(row: ProbedValues) -> str:
     difference = signed(row.mean_nats - row.decoy_mean_nats)
     interval = row.difference_interval_nats
     return difference if interval is None else f"{difference} [{', '.join(map(signed, interval))}]"
 
 
-def values_to_tell(row: Row) -> b.Cell:
+def values_to_tell(row: ProbedValues) -> b.Cell:
     """How many values it takes to distinguish the share of low p-values from chance."""
     if share_told_apart(round(row.share_low_p * row.n), row.n, AT_RISK) is not None:
         return "told"

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from leakmeter.commands import output
 from leakmeter.commands.call import CallOptions, CaseOptions, FunctionOptions, function_of_cases, measured
 from leakmeter.commands.cases import read_cases, run_cases
-from leakmeter.commands.options import RunOptions, Source, Text
+from leakmeter.commands.options import CaseSource, RunOptions, TextOption
 from leakmeter.core.limits import refuse_bad
 from leakmeter.core.loaded import Plan
 from leakmeter.engine.loading import ModelOptions
@@ -36,8 +36,8 @@ class _Options(Redaction):
 
 def redact_command(
     *,
-    source: Source | None = None,
-    response: Text | None = None,
+    source: CaseSource | None = None,
+    response: TextOption | None = None,
     samples: int = 0,
     prompts: Annotated[PromptSettings | None, Parameter(name="*", negative="")] = None,
     measure: Annotated[_Options | None, Parameter(name="*", negative="")] = None,
@@ -65,7 +65,7 @@ def redact_command(
     write_redacted
         Also write the remaining text to this file, which must not be the context file; for a single --context-file.
     """
-    source, prompts, run = source or Source(), prompts or PromptSettings(), run or RunOptions()
+    source, prompts, run = source or CaseSource(), prompts or PromptSettings(), run or RunOptions()
     measure = measure or _Options()
     if prompts.swap:
         raise UsageError("--swap replaces personal data by surrogate values, and redaction cuts; leave it out")

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from leakmeter.core.measure import Texts
 from leakmeter.core.record import JsonObject
-from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
-from leakmeter.instruments.influence.sources import Series
+from leakmeter.stats.arrays import FloatArray
+from leakmeter.text.entity_results import PieceSeries
 
 ONLY_THIS: Final = "only_this"
 WITHOUT_THIS: Final = "without_this"
@@ -33,13 +33,13 @@ def tokens_of(disclosure: Disclosure) -> Tokens:
     return disclosure.first_token, disclosure.last_token + 1
 
 
-def before(texts: Texts, series: Series) -> list[Disclosure]:
+def before(texts: Texts, series: PieceSeries) -> list[Disclosure]:
     """Personal or secret disclosures of the whole context."""
     spans = disclosures(texts, series)
     return [disclosure for disclosure in spans if disclosure.is_sensitive and disclosure.evidence is not None]
 
 
-def after(texts: Texts, series: Series, cut: Collection[str]) -> list[Disclosure]:
+def after(texts: Texts, series: PieceSeries, cut: Collection[str]) -> list[Disclosure]:
     """The same without some pieces: `series` has `left`, and `left_without_this` of the other pieces."""
     left: dict[tuple[int, str, str], FloatArray] = {
         key: values for key, values in series.items() if not key[0] and key[1] in ("noise", "placebo")
@@ -60,7 +60,7 @@ def after(texts: Texts, series: Series, cut: Collection[str]) -> list[Disclosure
     return before({**texts, "spans": spans}, left)
 
 
-def of_answer(texts: Texts, series: Series, cut: Collection[str]) -> tuple[Disclosure, ...] | None:
+def of_answer(texts: Texts, series: PieceSeries, cut: Collection[str]) -> tuple[Disclosure, ...] | None:
     """What the answer drawn from what is left gives away of that, and values below the floor; None where its
     log-probabilities were not kept, as by earlier versions. Pieces were not measured on it, so that sources are those
     that have its words."""
@@ -98,7 +98,7 @@ def _outside(whole: Sequence[int], ranges: Iterable[Sequence[int]]) -> list[tupl
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class CutState:
     """log p̄(y_t | …) − log p̄(y_t | ∅) of a context without some pieces, and without each of the others as well."""
 
     cut: tuple[str, ...]
@@ -119,7 +119,7 @@ class Targets:
     floors: dict[Tokens, float] = field(default_factory=dict)
     """Nats that a span has to be above to be a disclosure, of each that was one on the way."""
 
-    def above(self, state: State) -> list[Disclosure]:
+    def above(self, state: CutState) -> list[Disclosure]:
         """Disclosures of what is left that are personal or secret; each is a target from now on."""
         of_state = {(0, LEFT_WITHOUT_THIS, name): state.left - values for name, values in state.others.items()}
         series = {**self.series, (0, "left", ""): state.left, **of_state}
@@ -140,7 +140,7 @@ class Targets:
     def rest(self) -> npt.NDArray[np.bool_]:
         return outside(self.floors, len(self.series[0, "whole", ""]))
 
-    def options(self, above: Iterable[Disclosure], state: State) -> list[str]:
+    def options(self, above: Iterable[Disclosure], state: CutState) -> list[str]:
         """Pieces to cut next: sources of disclosures, and values that say the same words; those first, if any, whose
         cutting leaves less of the disclosures."""
         values = [span for span in self.texts["spans"] if span["kind"] == "value"]

@@ -14,7 +14,7 @@ from leakmeter.core.noise import neighbourhood_noise
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.record import JsonObject
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
-from leakmeter.core.request import FloatArray, Request, Scores, Trial
+from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.core.sampling import needs_of_sample, sample
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
@@ -27,18 +27,19 @@ from leakmeter.instruments.redaction.disclosing import (
     LEFT_WITHOUT_THIS,
     ONLY_THIS,
     WITHOUT_THIS,
-    State,
+    CutState,
     Targets,
     tokens_of,
 )
 from leakmeter.overriding import override
+from leakmeter.stats.arrays import FloatArray
 
 REMOVED = "removed"
 PUT_BACK = "put_back"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CutStep:
     """A span cut or put back, and the influence of what is then left."""
 
     statistic: str
@@ -147,7 +148,7 @@ class Redaction(Measure):
         scores = begun.values
         check_possible(item, scores)
         bare, full = scores[:2]
-        whole = Step("whole", "", full - bare)
+        whole = CutStep("whole", "", full - bare)
         beside = [
             # What is added to the whole context is held against that.
             measurement(statistic, row - (full if statistic == "placebo" and name else bare), name)
@@ -218,10 +219,10 @@ class Redaction(Measure):
                     yield ONLY_THIS, span.name, item.alone[span.name]
 
     def _search(
-        self, item: ContextItem, response: tuple[int, ...], whole: Step
-    ) -> Trial[tuple[list[Step], FloatArray | None]]:
+        self, item: ContextItem, response: tuple[int, ...], whole: CutStep
+    ) -> Trial[tuple[list[CutStep], FloatArray | None]]:
         """The steps to the plan; and what is left without any span, where the limit was not reached."""
-        steps: list[Step] = []
+        steps: list[CutStep] = []
         assert self.max_loss is not None
         limit, all_removed = self.max_loss, None
         least = whole.loss
@@ -252,13 +253,13 @@ class Redaction(Measure):
 
     def _hide(
         self, item: ContextItem, response: tuple[int, ...], series: dict[tuple[int, str, str], FloatArray]
-    ) -> Trial[tuple[list[Step], FloatArray | None, State, State]]:
+    ) -> Trial[tuple[list[CutStep], FloatArray | None, CutState, CutState]]:
         """The steps until nothing personal or secret is disclosed; what is left with every span cut, where the limit is
         not reached even so; and the states with no span cut, and with the plan."""
         if item.texts_of is None:
             raise ValueError(f"case '{item.id}' was made without its texts, which finding disclosures needs")
         targets = Targets({**item.texts_of(response), "spans": [asdict(span) for span in item.spans]}, series)
-        steps: list[Step] = []
+        steps: list[CutStep] = []
         first = state = yield from self._around(item, response, ())
         all_removed = None
         while True:
@@ -274,7 +275,7 @@ class Redaction(Measure):
                 all_removed = state.left
                 break
             state = yield from self._around(item, response, (*state.cut, name))
-            steps.append(Step(REMOVED, name, state.left))
+            steps.append(CutStep(REMOVED, name, state.left))
         steps += _spared(item, steps)
         needed: set[str] = set()
         while len(cut := chosen(steps)) > 1:
@@ -283,7 +284,7 @@ class Redaction(Measure):
             if back is None:
                 break
             name, state = back
-            steps.append(Step(PUT_BACK, name, state.left))
+            steps.append(CutStep(PUT_BACK, name, state.left))
         return steps, all_removed, first, state
 
     def _put_back(
@@ -291,11 +292,11 @@ class Redaction(Measure):
         item: ContextItem,
         response: tuple[int, ...],
         targets: Targets,
-        state: State,
+        state: CutState,
         cut: Sequence[str],
         names: Sequence[str],
         needed: set[str],
-    ) -> Trial[tuple[str, State] | None]:
+    ) -> Trial[tuple[str, CutState] | None]:
         """The span to put back that leaves the rest of the response likeliest, and the state then; None where there is
         none. Spans that cannot be put back are added to `needed`."""
         if not names:
@@ -316,13 +317,13 @@ class Redaction(Measure):
             needed.add(name)
         return None
 
-    def _around(self, item: ContextItem, response: tuple[int, ...], cut: tuple[str, ...]) -> Trial[State]:
+    def _around(self, item: ContextItem, response: tuple[int, ...], cut: tuple[str, ...]) -> Trial[CutState]:
         names = candidates(item, cut)
         prompts = [item.without(cut), *(item.without((*cut, name)) for name in names)]
         (scores,) = yield [self._request(item, prompts, response)]
         check_possible(item, scores.values)
         left = scores.values[1:] - scores.values[0]
-        return State(cut, left[0], dict(zip(names, left[1:], strict=True)))
+        return CutState(cut, left[0], dict(zip(names, left[1:], strict=True)))
 
     def _promising(
         self, item: ContextItem, response: tuple[int, ...], cut: Sequence[str], names: list[str]
@@ -350,7 +351,7 @@ class Redaction(Measure):
         removals: Mapping[str, Collection[str]],
         *,
         keep: bool = False,
-    ) -> Trial[Step]:
+    ) -> Trial[CutStep]:
         """The removal that leaves least, of sets of spans by the name of the step's span.
 
         `keep` says that the states of the whole prompt are needed again.
@@ -360,7 +361,7 @@ class Redaction(Measure):
         check_possible(item, scores.values)
         left = scores.values[1:] - scores.values[0]
         best = int(np.argmin(np.abs(left).sum(axis=1)))
-        return Step(statistic, list(removals)[best], left[best])
+        return CutStep(statistic, list(removals)[best], left[best])
 
     def _answer(self, item: ContextItem, prompt: Prompt) -> Trial[tuple[tuple[int, ...], Scores]]:
         """A response drawn from a prompt, and its scores with no context, with that prompt, and with irrelevant words
@@ -388,19 +389,19 @@ class Redaction(Measure):
         return response
 
 
-def chosen(steps: Sequence[Step]) -> list[str]:
+def chosen(steps: Sequence[CutStep]) -> list[str]:
     """Names of the spans that are cut after these steps, in the order in which they were."""
     back = {step.name for step in steps if step.statistic == PUT_BACK}
     return [step.name for step in steps if step.statistic == REMOVED and step.name not in back]
 
 
-def _spared(item: ContextItem, steps: Sequence[Step]) -> list[Step]:
+def _spared(item: ContextItem, steps: Sequence[CutStep]) -> list[CutStep]:
     """Puts back spans that lie within others that were cut later: the prompt stays the same."""
-    back: list[Step] = []
+    back: list[CutStep] = []
     for name in chosen(steps):
         others = [other for other in chosen([*steps, *back]) if other != name]
         if name not in candidates(item, others):
-            back.append(Step(PUT_BACK, name, steps[-1].left))
+            back.append(CutStep(PUT_BACK, name, steps[-1].left))
     return back
 
 

@@ -11,7 +11,7 @@ from leakmeter.core.plain import counted
 from leakmeter.instruments.influence import context
 from leakmeter.instruments.influence.disclosure_report import disclosed_span, kind_text, kinds_text
 from leakmeter.instruments.influence.disclosures import Disclosure
-from leakmeter.instruments.redaction.result import Answer, RedactedDisclosures, RedactionResult, Step
+from leakmeter.instruments.redaction.result import RedactedAnswer, RedactedDisclosures, RedactionResult, RedactionStep
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.scale import nats_text
@@ -394,7 +394,7 @@ def _from(disclosure: Disclosure) -> b.Cell:
     return "no piece as written"
 
 
-def _disclosures_after(after: Answer) -> b.Table:
+def _disclosures_after(after: RedactedAnswer) -> b.Table:
     columns: b.Columns[Disclosure] = [
         (b.Column("What"), lambda row: kind_text(row.kind)),
         (b.Column("New answer says"), lambda row: b.Untrusted(row.text, 80)),
@@ -462,7 +462,7 @@ def _steps(case: RedactionResult) -> b.Table:
     return b.Table(columns, rows, caption, rest=("step", "steps"), first=len(rows))
 
 
-def _posterior(case: RedactionResult, numbers: RedactionResult | Step, nats: float, prefix: str) -> b.Cell:
+def _posterior(case: RedactionResult, numbers: RedactionResult | RedactionStep, nats: float, prefix: str) -> b.Cell:
     sure: float | None = getattr(numbers, f"{prefix}posterior")
     if sure is None:
         return posterior_cell(numbers, prefix)
@@ -476,11 +476,11 @@ def _steps_chart(case: RedactionResult) -> b.Chart:
     for number, step in enumerate(case.steps, 1):
         action, name = f"{number}. {step.action} ", b.Untrusted(step.name, 40)
         captions.append((action, name, f": {nats_text(step.left_nats)} nats left"))
-    series = [b.Series("steps", left, notes=captions)]
+    series = [b.ChartSeries("steps", left, notes=captions)]
     back = [number for number, step in enumerate(case.steps, 1) if step.action == _BACK]
     if back:
         ys, remarks = [left[i] for i in back], [captions[i] for i in back]
-        series.append(b.Series("scatter", ys, [float(i) for i in back], name=_BACK, notes=remarks))
+        series.append(b.ChartSeries("scatter", ys, [float(i) for i in back], name=_BACK, notes=remarks))
     guides = [b.Guide(limit, f"limit, {limit:g}") for limit in _limits([case])]
     if case.placebo_nats is not None:
         label = f"irrelevant words as the only context, {nats_text(case.placebo_nats)}"
@@ -492,7 +492,7 @@ def _steps_chart(case: RedactionResult) -> b.Chart:
 def _chart(cases: Sequence[RedactionResult]) -> b.Chart:
     several = len(cases) > 1
     series = [
-        b.Series("steps", [case.whole_nats, *(step.left_nats for step in case.steps)], faded=several)
+        b.ChartSeries("steps", [case.whole_nats, *(step.left_nats for step in case.steps)], faded=several)
         for case in cases[:_LINES_AT_MOST]
     ]
     guides = [b.Guide(limit, "limit") for limit in _limits(cases)]

@@ -12,12 +12,11 @@ from leakmeter.core.measure import NOISE, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM, excerpt
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, SoFar, at, of_response
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
-from leakmeter.core.request import FloatArray
 from leakmeter.core.self_check import carried, with_noise_of
 from leakmeter.instruments.influence.disclosures import DisclosedSpan, Disclosure, Evidence
-from leakmeter.instruments.influence.result import ContextResult, KeptContext
+from leakmeter.instruments.influence.result import ContextResult, KeptContextCase
 from leakmeter.instruments.influence.search import Search
-from leakmeter.instruments.influence.sources import ContextPiece, Series, signed_size, signed_sum
+from leakmeter.instruments.influence.sources import ContextPiece, signed_size, signed_sum
 from leakmeter.instruments.redaction.disclosing import (
     ANSWER_LOG_PROB,
     ANSWER_NOISE,
@@ -33,11 +32,12 @@ from leakmeter.instruments.redaction.disclosing import (
 )
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.overriding import override
-from leakmeter.results.result import Part
+from leakmeter.results.result import PartContent
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.stats import posterior_of
 from leakmeter.storage.kept import FieldError
 from leakmeter.storage.kept import Series as KeptSeries
-from leakmeter.text.entity_results import entity_warnings
+from leakmeter.text.entity_results import PieceSeries, entity_warnings
 from leakmeter.text.layout import without_characters
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptRedaction(KeptContext):
+class KeptRedaction(KeptContextCase):
     """The texts of a case: the response, and where pieces are cut the one drawn from what is left."""
 
     @override
@@ -78,7 +78,7 @@ _ACTIONS: Final = {REMOVED: "cut", PUT_BACK: "put back"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step(Record):
+class RedactionStep(Record):
     """A piece cut or put back, and the influence of what is then left."""
 
     action: str
@@ -110,7 +110,7 @@ class RedactedDocument(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer(Record):
+class RedactedAnswer(Record):
     """The answer drawn from what is left of the context."""
 
     text: str = field(repr=False)
@@ -232,15 +232,15 @@ class RedactionResult(ContextResult):
     redacted_documents: tuple[RedactedDocument, ...]
     marked_context: str = field(repr=False)
     """The context with a mark for what is cut."""
-    steps: tuple[Step, ...]
+    steps: tuple[RedactionStep, ...]
     """What was cut and put back, in this order."""
-    after: Answer | None
+    after: RedactedAnswer | None
     """None where nothing is cut."""
     disclosed: RedactedDisclosures | None = field(default=None, metadata={SELDOM: True})
     """Where pieces were cut for what the response gives away. There only where it is so."""
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
+    def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
         for texts, measurements in carried(parts):
             yield cls._from_part(texts, with_noise_of(texts, measurements, (NOISE, ANSWER_NOISE)), params)
@@ -267,11 +267,11 @@ class RedactionResult(ContextResult):
 
         pieces = {span["name"]: ContextPiece(**ContextPiece.fields_of(span, texts, series)) for span in texts["spans"]}
         pieces = {name: replace(piece, text=_text_of(piece, context)) for name, piece in pieces.items()}
-        steps: list[Step] = []
+        steps: list[RedactionStep] = []
         for item in (item for item in measurements if item.statistic in _ACTIONS):
             change = _sum(item.values) - (steps[-1].left_nats if steps else _sum(whole))
             steps.append(
-                Step(
+                RedactionStep(
                     action=_ACTIONS[item.statistic],
                     name=item.piece,
                     kind=pieces[item.piece].kind,
@@ -309,7 +309,7 @@ class RedactionResult(ContextResult):
             steps=tuple(steps),
             after=None
             if answered is None
-            else Answer(
+            else RedactedAnswer(
                 text=texts["responses"][1]["text"],
                 tokens=tuple(texts["responses"][1]["tokens"]),
                 seed=params["seed"],
@@ -329,7 +329,7 @@ class RedactionResult(ContextResult):
 
     def to_frame(self) -> pd.DataFrame:
         """One row a step: what was cut or put back, and the nats that were left then."""
-        return frame_of(Step, self.steps)
+        return frame_of(RedactionStep, self.steps)
 
 
 def unmet(case: RedactionResult) -> str:
@@ -338,7 +338,7 @@ def unmet(case: RedactionResult) -> str:
     return f"more than {case.max_loss_nats:g} nats are left"
 
 
-def _disclosed(texts: Texts, series: Series, cut: Collection[str]) -> RedactedDisclosures:
+def _disclosed(texts: Texts, series: PieceSeries, cut: Collection[str]) -> RedactedDisclosures:
     by_tokens = {tokens_of(disclosure): disclosure for disclosure in before(texts, series)}
     left = {tokens_of(disclosure): disclosure for disclosure in after(texts, series, cut)}
     spans = []

@@ -35,7 +35,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ClosedAnswer:
     """An answer of a closed set, in all the forms that a model may write it in."""
 
     name: str
@@ -48,7 +48,7 @@ class Query:
 
     id: str
     text: str
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[ClosedAnswer, ...] = ()
     """The answers that are told apart, all else being the rest; empty for every token of the vocabulary."""
     answer: str | None = None
     """The right answer, where it is known."""
@@ -182,7 +182,7 @@ def _answer(fields: Fields, where: str) -> str | None:
     return None if _none(value) else checked_text(value, "answer", where)
 
 
-def _answers(value: object, where: str) -> tuple[Answer, ...]:
+def _answers(value: object, where: str) -> tuple[ClosedAnswer, ...]:
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
             value = json.loads(value)
@@ -212,12 +212,12 @@ def _answers(value: object, where: str) -> tuple[Answer, ...]:
     return answers
 
 
-def _one_answer(name: object, forms: object, number: int, where: str) -> Answer:
+def _one_answer(name: object, forms: object, number: int, where: str) -> ClosedAnswer:
     key = f"answers[{number}]"
     forms = [forms] if isinstance(forms, str) else forms
     if not isinstance(forms, list) or not forms:
         raise DataError(f"{where}: '{key}' has to be a list of one form or more")
-    return Answer(_form(name, key, where), tuple(dict.fromkeys(_form(form, key, where) for form in forms)))
+    return ClosedAnswer(_form(name, key, where), tuple(dict.fromkeys(_form(form, key, where) for form in forms)))
 
 
 def _form(value: object, key: str, where: str) -> str:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from leakmeter.commands import output
 from leakmeter.commands.call import CallOptions, FunctionOptions, RowNames, function, measured
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions
+from leakmeter.commands.options import DataPath, FlagOption, RowOptions, RunOptions
 from leakmeter.core import registry
 from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
@@ -41,7 +41,7 @@ def susceptibility_command(
     estimator: Estimator = "monte-carlo",
     template: Literal["plain", "chat"] = "plain",
     separator: Annotated[str, Parameter(allow_leading_hyphen=True, show_default=False)] = "\n",
-    skip_bad: Flag = False,
+    skip_bad: FlagOption = False,
     rows: RowOptions | None = None,
     measure: Annotated[Susceptibility | None, Parameter(name="*", group="With --estimator monte-carlo")] = None,
     fisher: Annotated[Fisher | None, Parameter(name="*", group="With --estimator fisher", negative="")] = None,
@@ -219,9 +219,9 @@ def check_gradients(model: Any) -> None:
 
 
 def check_place(backend: Backend, place: str) -> None:
-    from leakmeter.core.request import Place
+    from leakmeter.core.request import VectorPlace
 
-    backend.check_place(Place.parse(place))
+    backend.check_place(VectorPlace.parse(place))
 
 
 def _cases_of(data: Any, options: SusceptibilityOptions | FisherOptions) -> LoadedCases[QueryCase]:

@@ -27,9 +27,10 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from leakmeter.core.reductions import NextToken
-from leakmeter.core.request import FloatArray, words_of_mixture
+from leakmeter.core.request import words_of_mixture
 from leakmeter.overriding import override
 from leakmeter.stats import stats
+from leakmeter.stats.arrays import FloatArray
 
 OF_CONTEXT: Final = ("persuasion", "persuasion_from_bare", "susceptibility_without")
 """ψ(c), ψ₀(c) and χ₋c of each context, nats."""

@@ -15,12 +15,13 @@ from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.noise import going_on, of_contrast
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
-from leakmeter.core.request import FloatArray, Request, Scores, Trial
+from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility import math as kernel
 from leakmeter.instruments.susceptibility.math import ContextMixture, Likeliest
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
+from leakmeter.stats.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase
 from leakmeter.instruments.susceptibility.measure import ContextSet, QueryItem
 from leakmeter.overriding import override
 from leakmeter.text.build import check_unicode
-from leakmeter.text.joined import Stretch, prompt_of
+from leakmeter.text.joined import TextStretch, prompt_of
 from leakmeter.text.templates import check_plain_or_chat, plain_or_chat, user_turn
 
 TOGETHER: Final = 8
@@ -96,15 +96,15 @@ def prepare_query(
     template = plain_or_chat(settings.template, tokenizer)
     is_chat = template == "chat"
     _, after = user_turn(tokenizer) if is_chat else ("", "")
-    query = Stretch("query", QUERY, case.query.text)
-    separator = Stretch("separator", FRAME, settings.separator, True)
+    query = TextStretch("query", QUERY, case.query.text)
+    separator = TextStretch("separator", FRAME, settings.separator, True)
 
-    def written(*stretches: Stretch) -> Prompt:
+    def written(*stretches: TextStretch) -> Prompt:
         return prompt_of(stretches, tokenizer, chat=is_chat)
 
     bare = written(query)
     prompts = tuple(
-        written(Stretch("context", CONTEXT, preceding.text), separator, query) for preceding in case.contexts
+        written(TextStretch("context", CONTEXT, preceding.text), separator, query) for preceding in case.contexts
     )
     answers = _answer_ids(case, tokenizer, end=after or case.query.text)
     n_after = max([n_reserved, *(len(form) for forms in answers for form in forms)])

@@ -51,7 +51,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class EntityNames:
     real: tuple[str, ...] = ()
     invented: tuple[str, ...] = ()
     """Plausible names of nothing."""
@@ -71,8 +71,8 @@ class Relation:
     """Queries that name an answer, such as 'Q: Was {entity} written by {answer}?⏎A:'."""
     context: str
     """A sentence that says an answer, such as '{entity} was written by {answer}.'."""
-    entities: Names
-    answers: Names
+    entities: EntityNames
+    answers: EntityNames
     pairs: tuple[tuple[str, str], ...] = ()
     """Real entities whose one right answer is known, with it."""
 
@@ -89,7 +89,7 @@ def fill(template: str, entity: str, answer: str = "") -> str:
 
 
 def _relation(
-    name: str, table: JsonObject, entities: Names, answers: Names, pairs: Mapping[str, str], where: str
+    name: str, table: JsonObject, entities: EntityNames, answers: EntityNames, pairs: Mapping[str, str], where: str
 ) -> Relation:
     open_ = _templates(table, "open", {"entity"}, where)
     closed = _templates(table, "closed", _BOTH, where)
@@ -136,8 +136,8 @@ def _checked_name(value: object, key: str, where: str) -> str:
     return name
 
 
-def _joined(names: Names, more: Collection[str]) -> Names:
-    return Names(tuple(dict.fromkeys((*names.real, *more))), names.invented)
+def _joined(names: EntityNames, more: Collection[str]) -> EntityNames:
+    return EntityNames(tuple(dict.fromkeys((*names.real, *more))), names.invented)
 
 
 def _templates(table: JsonObject, key: str, places: Collection[str], where: str) -> tuple[str, ...]:
@@ -188,10 +188,10 @@ def load_relations(
 
 
 @functools.cache
-def _shipped() -> tuple[dict[str, Names], tuple[Relation, ...]]:
+def _shipped() -> tuple[dict[str, EntityNames], tuple[Relation, ...]]:
     folder = resources.files("leakmeter.samples") / "relations"
     files = {file.name: tomllib.loads(file.read_text(encoding="utf-8")) for file in folder.iterdir()}
-    kinds: dict[str, Names] = {}
+    kinds: dict[str, EntityNames] = {}
     relations: list[Relation] = []
     for name in sorted(files):
         kinds |= kinds_of(files[name], name)
@@ -203,7 +203,7 @@ def _shipped() -> tuple[dict[str, Names], tuple[Relation, ...]]:
 # ---- TOML -----------------------------------------------------------------------------------------------------------
 
 
-def kinds_of(tables: JsonObject, where: str) -> dict[str, Names]:
+def kinds_of(tables: JsonObject, where: str) -> dict[str, EntityNames]:
     kinds = {}
     for name, value in _tables(tables, "kinds", where):
         place = f"{where}, kind '{name}'"
@@ -212,11 +212,11 @@ def kinds_of(tables: JsonObject, where: str) -> dict[str, Names]:
         for number, invented_name in enumerate(invented, 1):
             if invented_name in real:
                 raise DataError(f"{place}: 'invented[{number}]' is a name of 'real' too")
-        kinds[name] = Names(real, invented)
+        kinds[name] = EntityNames(real, invented)
     return kinds
 
 
-def relations_of(tables: JsonObject, where: str, kinds: Mapping[str, Names]) -> tuple[Relation, ...]:
+def relations_of(tables: JsonObject, where: str, kinds: Mapping[str, EntityNames]) -> tuple[Relation, ...]:
     """Relations of a TOML file, in order; its own kinds go before `kinds`."""
     _check_keys(tables, ("kinds", "relations"), where)
     all_kinds = {**kinds, **kinds_of(tables, where)}
@@ -234,7 +234,7 @@ def relations_of(tables: JsonObject, where: str, kinds: Mapping[str, Names]) -> 
     return tuple(relations)
 
 
-def _kind(value: JsonObject, key: str, kinds: Mapping[str, Names], where: str) -> Names:
+def _kind(value: JsonObject, key: str, kinds: Mapping[str, EntityNames], where: str) -> EntityNames:
     if key not in value:
         raise DataError(f"{where} has no '{key}'; expected the name of a kind, such as {key} = \"city\"")
     name = _checked_name(value[key], key, where)
@@ -243,7 +243,7 @@ def _kind(value: JsonObject, key: str, kinds: Mapping[str, Names], where: str) -
     return kinds[name]
 
 
-def _pairs(value: object, entities: Names, answers: Names, where: str) -> dict[str, str]:
+def _pairs(value: object, entities: EntityNames, answers: EntityNames, where: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise DataError(f"{where}: 'pairs' has to be a table of entities and their right answers")
     pairs = {}
@@ -303,7 +303,7 @@ def _published(templates: Path, names: Path) -> tuple[Relation, ...]:
     return tuple(relations.values())
 
 
-def _published_names(value: object, where: str) -> Names:
+def _published_names(value: object, where: str) -> EntityNames:
     lists = value if isinstance(value, Mapping) else {"real": value}
     if not set(lists) <= set(_KIND):
         raise DataError(f"{where} is an object with other keys than 'real' and 'invented'")
@@ -316,7 +316,7 @@ def _published_names(value: object, where: str) -> Names:
     real, invented = names
     if set(real) & set(invented):
         raise DataError(f"{where} has one name in 'real' and in 'invented'")
-    return Names(real, invented)
+    return EntityNames(real, invented)
 
 
 def _objects(path: Path, noun: str) -> JsonObject:

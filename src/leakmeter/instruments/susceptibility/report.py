@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from leakmeter.core import self_check
 from leakmeter.instruments.susceptibility.result import (
-    Context,
-    Level,
+    ContextSusceptibility,
+    FactorLevel,
     Memorisation,
     MemorisationOfAll,
     RankedContext,
-    Summary,
     SusceptibilityResult,
+    SusceptibilitySummary,
 )
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
@@ -108,7 +108,7 @@ def report(results: Sequence[SusceptibilityResult]) -> b.Report:
 
 
 # ---- sentences ------------------------------------------------------------------------------------------------------
-def headline(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
+def headline(summary: SusceptibilitySummary, results: Sequence[SusceptibilityResult]) -> str:
     numbers = sorted({result.n_contexts for result in results})
     behind = f"each with {numbers[0]:,}" if len(numbers) == 1 else f"with {numbers[0]:,} to {numbers[-1]:,}"
     floor = max(result.noise_floor_nats for result in results)
@@ -120,7 +120,7 @@ def headline(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     return f"{sentence}{too_few(mean, ends, floor, n, 'queries')}"
 
 
-def meaning(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
+def meaning(summary: SusceptibilitySummary, results: Sequence[SusceptibilityResult]) -> str:
     ceiling = max(result.ceiling_nats for result in results)
     low, high = (summary.quantiles_nats[level] for level in ("0.05", "0.95"))
     share = summary.mean_nats / ceiling if ceiling else 0.0
@@ -147,7 +147,7 @@ def scale_of(results: Sequence[SusceptibilityResult]) -> str:
     )
 
 
-def noise(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
+def noise(summary: SusceptibilitySummary, results: Sequence[SusceptibilityResult]) -> str:
     highest = max(result.noise_floor_nats for result in results)
     n_below = round(summary.share_below_noise_floor * summary.n)
     below = f"{n_below or 'no'} {'queries are below their' if n_below > 1 else 'query is below its'} own noise floor"
@@ -226,7 +226,7 @@ def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
     }
 
 
-def decisions(results: Sequence[SusceptibilityResult], summary: Summary) -> list[tuple[str, str]]:
+def decisions(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> list[tuple[str, str]]:
     floor = max(result.noise_floor_nats for result in results)
     ceiling = max(result.ceiling_nats for result in results)
     ends = summary.interval_nats if len(results) > 1 else results[0].interval_nats
@@ -256,10 +256,10 @@ def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int
     return f" Too few {noun} to distinguish it from {'noise' if floor else '0'}{takes}."
 
 
-def factor_table(factors: Mapping[str, Sequence[Level]], caption: b.Phrase, mean: b.Column) -> Iterator[b.Table]:
+def factor_table(factors: Mapping[str, Sequence[FactorLevel]], caption: b.Phrase, mean: b.Column) -> Iterator[b.Table]:
     """Each factor's levels, without factors of one level or of too many to be read."""
     rows = [(name, level) for name, levels in factors.items() if 1 < len(levels) <= 12 for level in levels]
-    columns: b.Columns[tuple[str, Level]] = [
+    columns: b.Columns[tuple[str, FactorLevel]] = [
         (b.Column("Factor"), lambda row: b.Untrusted(row[0], ID)),
         (b.Column("Level"), lambda row: b.Untrusted(row[1].level, ID)),
         (b.Column("Queries", "count"), lambda row: row[1].n),
@@ -271,7 +271,7 @@ def factor_table(factors: Mapping[str, Sequence[Level]], caption: b.Phrase, mean
 
 
 # ---- blocks ---------------------------------------------------------------------------------------------------------
-def _blocks(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterator[b.Block]:
+def _blocks(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> Iterator[b.Block]:
     first, several = results[0], len(results) > 1
     yield b.Headline(headline(summary, results) if several else verdict(first))
     yield b.Text(meaning(summary, results) if several else explanation(first))
@@ -302,7 +302,7 @@ def _blocks(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterat
     yield b.Details("Settings, noise and cost", b.facts_of(facts))
 
 
-def _contexts_of_all(summary: Summary) -> b.Table:
+def _contexts_of_all(summary: SusceptibilitySummary) -> b.Table:
     columns: b.Columns[RankedContext] = [
         (b.Column("Context"), lambda row: b.Untrusted(row.id, ID)),
         (b.Column("Text"), lambda row: b.Untrusted(row.text, _TEXT)),
@@ -335,7 +335,7 @@ def _section(result: SusceptibilityResult) -> b.Section:
 
 
 def _contexts(result: SusceptibilityResult, *, shown_on_pages: int = 1000) -> b.Table:
-    columns: b.Columns[Context] = [
+    columns: b.Columns[ContextSusceptibility] = [
         (b.Column("Context"), lambda context: b.Untrusted(context.id, ID)),
         (b.Column("Text"), lambda context: b.Untrusted(context.text, _TEXT)),
         (b.Column("Persuasion", "nats", shade=True), lambda context: context.persuasion_nats),
@@ -355,7 +355,7 @@ def _contexts(result: SusceptibilityResult, *, shown_on_pages: int = 1000) -> b.
 
 
 # ---- figures --------------------------------------------------------------------------------------------------------
-def _charts(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterator[b.Chart]:
+def _charts(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> Iterator[b.Chart]:
     text = {result.id: result.query for result in results}
     shown = summary.queries[:_DRAWN]
     values = [row.susceptibility_nats for row in shown]
@@ -365,7 +365,7 @@ def _charts(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterat
         "Queries by their susceptibility",
         "susceptibility",
         [b.Untrusted(f"{row.id}: {text[row.id]}", 48) for row in shown],
-        b.Series("rows", values, low=[low for low, _ in ends], high=[high for _, high in ends]),
+        b.ChartSeries("rows", values, low=[low for low, _ in ends], high=[high for _, high in ends]),
         "Bars: 95 % intervals over contexts" + _first(len(shown), len(summary.queries)),
     )
     contexts = summary.contexts[:_DRAWN]
@@ -374,7 +374,7 @@ def _charts(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterat
         "Contexts by their persuasion",
         "persuasion, mean over queries",
         [b.Untrusted(f"{row.id}: {row.text}", 48) for row in contexts],
-        b.Series("rows", [row.mean_persuasion_nats for row in contexts], colour=2),
+        b.ChartSeries("rows", [row.mean_persuasion_nats for row in contexts], colour=2),
         _first(len(contexts), len(summary.contexts)).lstrip("; "),
     )
 

@@ -11,21 +11,21 @@ import numpy as np
 from leakmeter.core.measure import COUNT, NATS, NATS_PER_SQUARE, Measurement, Params, Texts
 from leakmeter.core.quantity import NOISE, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
-from leakmeter.core.request import FloatArray
 from leakmeter.core.self_check import carried, noise_of_token
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.math import OF_CONTEXT, OF_QUERY, Spread, spread
 from leakmeter.instruments.susceptibility.measure import Susceptibility, noise_of_persuasion
 from leakmeter.overriding import override
-from leakmeter.results.result import Part, PieceFields, Result
+from leakmeter.results.result import PartContent, PieceFields, Result
 from leakmeter.stats import stats
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.storage.kept import MOST, Amount, FieldError, KeptCase, Series
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-Kind = Literal["original", "context", "neither"]
+AnswerOrigin = Literal["original", "context", "neither"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class _Counts(Record):
     """Wilson's, 95 %."""
 
     @classmethod
-    def counted(cls, kinds: Sequence[Kind | None], **more: Any) -> Self:
+    def counted(cls, kinds: Sequence[AnswerOrigin | None], **more: Any) -> Self:
         n_original, n_context = kinds.count("original"), kinds.count("context")
         n = n_original + n_context
         return cls(
@@ -72,7 +72,9 @@ class MemorisationOfAll(_Counts):
     """Of these, those to which it is given without a context."""
 
 
-def kinds_of(right: str | None, stated: Sequence[str | None], answered: Sequence[str]) -> tuple[Kind | None, ...]:
+def kinds_of(
+    right: str | None, stated: Sequence[str | None], answered: Sequence[str]
+) -> tuple[AnswerOrigin | None, ...]:
     """Whose answer a model gives to a query behind each context; None where that is no question.
 
     The model knows the answer where the one it gives without a context begins with the right one, whatever its case and
@@ -94,7 +96,7 @@ def begins(response: str, answer: str) -> bool:
     return bool(start) and text.startswith(start) and not text[len(start) : len(start) + 1].isalnum()
 
 
-def _kind(text: str, right: str, stated: str) -> Kind:
+def _kind(text: str, right: str, stated: str) -> AnswerOrigin:
     fits = [len(_plain(answer)) if begins(text, answer) else 0 for answer in (right, stated)]
     if not any(fits):
         return "neither"
@@ -224,7 +226,7 @@ class QueryResult(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Context(Record):
+class ContextSusceptibility(Record):
     """One context and how far it moves the answer."""
 
     id: str
@@ -246,7 +248,7 @@ class Context(Record):
     """Whether other ways to compute the same move it as much."""
     greedy_answer: str | None = field(repr=False)
     """The likeliest answer behind it, where answers were written."""
-    greedy_answer_is: Kind | None
+    greedy_answer_is: AnswerOrigin | None
     """Whose answer that is: 'original', of the query alone, 'context' or 'neither'; None where that is no question."""
 
 
@@ -288,13 +290,13 @@ class SusceptibilityResult(QueryResult):
     noise_floor_nats: Unbounded
     """Susceptibility or persuasion below which a measurement is no finding."""
     below_noise_floor: bool
-    contexts: tuple[Context, ...]
+    contexts: tuple[ContextSusceptibility, ...]
     """In their order."""
     memorisation: Memorisation | None
     """None where no answers were written, or the right one is not known."""
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
+    def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:
         """The results of a run's queries, each as soon as its part is there."""
         measure = Susceptibility(**params)
         for texts, measurements in carried(parts):
@@ -339,18 +341,18 @@ class SusceptibilityResult(QueryResult):
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a context, with the fields of `Context` as columns."""
-        return frame_of(Context, self.contexts)
+        """One row a context, with the fields of `ContextSusceptibility` as columns."""
+        return frame_of(ContextSusceptibility, self.contexts)
 
     @classmethod
     @override
-    def summary(cls, results: Sequence[Self], *, seed: int = 0) -> Summary:
+    def summary(cls, results: Sequence[Self], *, seed: int = 0) -> SusceptibilitySummary:
         """Queries, contexts and factors over all queries; the seed is the bootstrap's over queries."""
         cost = usual_cost(results)
         values = [result.susceptibility_nats for result in results]
         counts = [result.memorisation for result in results if result.memorisation is not None]
         kinds = [context.greedy_answer_is for result in results for context in result.contexts]
-        return Summary.of_queries(
+        return SusceptibilitySummary.of_queries(
             results,
             values,
             seed,
@@ -375,14 +377,18 @@ class SusceptibilityResult(QueryResult):
 
 
 def _contexts(
-    texts: Texts, series: Mapping[str, FloatArray], floor: float, answered: Sequence[str], kinds: Sequence[Kind | None]
-) -> tuple[Context, ...]:
+    texts: Texts,
+    series: Mapping[str, FloatArray],
+    floor: float,
+    answered: Sequence[str],
+    kinds: Sequence[AnswerOrigin | None],
+) -> tuple[ContextSusceptibility, ...]:
     persuasion, contexts = series["persuasion"], texts["contexts"]
     ranks = np.empty(len(persuasion), dtype=int)
     ranks[np.argsort(-persuasion, kind="stable")] = np.arange(1, len(persuasion) + 1)
     total = sum(context["weight"] for context in contexts)
     return tuple(
-        Context(
+        ContextSusceptibility(
             id=context["id"],
             text=context["text"],
             weight=context["weight"] / total,
@@ -442,19 +448,19 @@ class Mean(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level(Mean):
+class FactorLevel(Mean):
     """Queries of one level of a factor."""
 
     level: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Values(Mean):
+class MeanByFactor(Mean):
     """All queries, and the levels of what is known of them."""
 
     quantiles_nats: Mapping[str, float]
     """5, 25, 50, 75 and 95 %, by '0.05' …"""
-    factors: Mapping[str, tuple[Level, ...]]
+    factors: Mapping[str, tuple[FactorLevel, ...]]
     """Levels of each factor, in the order in which they come; without factors that have a level for each query."""
 
     @classmethod
@@ -464,7 +470,7 @@ class Values(Mean):
             for name, level in result.factors.items():
                 levels.setdefault(name, {}).setdefault(level, []).append(value)
         factors = {
-            name: tuple(Level.from_values(some, seed, level=level) for level, some in of_factor.items())
+            name: tuple(FactorLevel.from_values(some, seed, level=level) for level, some in of_factor.items())
             for name, of_factor in levels.items()
             if len(of_factor) < sum(map(len, of_factor.values()))
         }
@@ -495,7 +501,7 @@ class RankedContext(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary(Values):
+class SusceptibilitySummary(MeanByFactor):
     """What many queries say together of their susceptibility."""
 
     mean_from_bare_nats: Unbounded
@@ -521,7 +527,7 @@ def usual_cost(results: Sequence[QueryResult]) -> dict[str, float]:
 
 
 def _ranked_contexts(results: Sequence[SusceptibilityResult]) -> tuple[RankedContext, ...]:
-    by_context: dict[tuple[str, str], list[Context]] = {}
+    by_context: dict[tuple[str, str], list[ContextSusceptibility]] = {}
     for result in results:
         for context in result.contexts:
             by_context.setdefault((context.id, context.text), []).append(context)

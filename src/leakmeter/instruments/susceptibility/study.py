@@ -19,13 +19,13 @@ from leakmeter.instruments.susceptibility.relations import Relation, choose_rela
 from leakmeter.instruments.susceptibility.result import Memorisation, SusceptibilityResult
 from leakmeter.overriding import override
 from leakmeter.stats import stats
-from leakmeter.stats.clusters import Estimate, Resamples
+from leakmeter.stats.clusters import ClusterEstimate, Resamples
 from leakmeter.studies import expected
 from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Axes, Choice, Kind, Tables, at_least_one, field_types, lines_over, of_kind
+from leakmeter.studies.grid import Study, StudyCell
+from leakmeter.studies.kind import Axes, RecordChoice, StudyKind, Tables, at_least_one, field_types, lines_over, of_kind
 from leakmeter.studies.table import COMPARED_COLUMNS, columns, quantile_columns, with_holm
-from leakmeter.studies.tables import Column, Row, measured, share_text
+from leakmeter.studies.tables import StudyColumn, StudyRow, measured, share_text
 
 ALL: Final = "all"
 OPENNESS: Final = "openness"
@@ -64,7 +64,7 @@ _COMPARED_BY: Final = (
 
 # ---- queries that are drawn -----------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class Drawn(Choice):
+class QueryChoice(RecordChoice):
     """Which queries a cell measures, and behind what."""
 
     entities: int
@@ -77,7 +77,7 @@ class Drawn(Choice):
     """To choose among; empty for all."""
 
 
-class Susceptibilities(Kind):
+class Susceptibilities(StudyKind):
     """Every form of query about drawn entities of drawn relations, behind drawn contexts."""
 
     shows: ClassVar = SHOWS
@@ -93,15 +93,15 @@ class Susceptibilities(Kind):
         **field_types(QuerySettings),
     }
     columns: ClassVar = {
-        **Kind.columns,
-        "n_relations": Column("relations"),
-        VALUE: Column("susceptibility, nats"),
+        **StudyKind.columns,
+        "n_relations": StudyColumn("relations"),
+        VALUE: StudyColumn("susceptibility, nats"),
         **quantile_columns(VALUE),
-        "from_bare_nats": Column("from the bare query, nats"),
-        "ceiling_share": Column("of the ceiling", share_text),
-        "n_known_answers": Column("queries with a known answer"),
-        "n_original": Column("answers as without a context"),
-        "n_context": Column("answers as the context says"),
+        "from_bare_nats": StudyColumn("from the bare query, nats"),
+        "ceiling_share": StudyColumn("of the ceiling", share_text),
+        "n_known_answers": StudyColumn("queries with a known answer"),
+        "n_original": StudyColumn("answers as without a context"),
+        "n_context": StudyColumn("answers as the context says"),
         **COMPARED_COLUMNS,
     }
 
@@ -110,9 +110,9 @@ class Susceptibilities(Kind):
         return TOGETHER
 
     @override
-    def choice(self, settings: JsonObject) -> Drawn:
+    def choice(self, settings: JsonObject) -> QueryChoice:
         contexts = at_least_one("contexts", settings.get("contexts", 64))
-        return Drawn(
+        return QueryChoice(
             at_least_one("relations", settings["relations"]),
             settings.get("draw_seed", 0),
             at_least_one("entities", settings.get("entities", 6)),
@@ -138,11 +138,11 @@ class Susceptibilities(Kind):
         return [source for name in datasets for source in (name, name + _NAMES)]
 
     @override
-    def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[QueryCase]]:
+    def load(self, cells: Sequence[StudyCell], paths: Mapping[str, str]) -> list[list[QueryCase]]:
         relations: dict[str, tuple[Relation, ...]] = {}
-        drawn: dict[tuple[str, Drawn], list[QueryCase]] = {}
+        drawn: dict[tuple[str, QueryChoice], list[QueryCase]] = {}
         for cell in cells:
-            name, choice = cell.dataset, of_kind(cell.choice, Drawn)
+            name, choice = cell.dataset, of_kind(cell.choice, QueryChoice)
             if name not in relations:
                 path = paths.get(name, None if name == _SHIPPED else name)
                 source = name + _NAMES
@@ -157,18 +157,18 @@ class Susceptibilities(Kind):
                     mentioning=choice.mentioning,
                     seed=seed,
                 )
-        return [drawn[cell.dataset, of_kind(cell.choice, Drawn)] for cell in cells]
+        return [drawn[cell.dataset, of_kind(cell.choice, QueryChoice)] for cell in cells]
 
     @override
     def record(self, record: QueryCase) -> JsonObject:
         return asdict(record)
 
     @override
-    def seed(self, cell: Cell) -> int:
-        return of_kind(cell.choice, Drawn).choice_seed or 0
+    def seed(self, cell: StudyCell) -> int:
+        return of_kind(cell.choice, QueryChoice).choice_seed or 0
 
     @override
-    def items(self, finished: FinishedCell) -> Iterator[Row]:
+    def items(self, finished: FinishedCell) -> Iterator[StudyRow]:
         names = ("susceptibility", "from_bare", "mixture_entropy", "bare_entropy", "ceiling", "noise")
         return rows_of_queries(finished.records, {f"{name}_nats": value_of(finished, name) for name in names})
 
@@ -178,11 +178,14 @@ class Susceptibilities(Kind):
     ) -> Tables:
         return tables(
             study,
-            [Series(finished, dict(finished.cell.factors), value_of(finished, "susceptibility")) for finished in cells],
+            [
+                QueryValues(finished, dict(finished.cell.factors), value_of(finished, "susceptibility"))
+                for finished in cells
+            ],
         )
 
     @override
-    def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
+    def axes(self, study: Study, rows: Sequence[StudyRow]) -> Axes:
         return Axes(str(study.x) if study.show == "factor" else study.show, (VALUE,))
 
     @override
@@ -195,7 +198,7 @@ class Susceptibilities(Kind):
         return f"seed of relations, entities and contexts: {seeds}", INTERVALS
 
 
-def rows_of_queries(records: Sequence[QueryCase], numbers: Mapping[str, Sequence[float]]) -> Iterator[Row]:
+def rows_of_queries(records: Sequence[QueryCase], numbers: Mapping[str, Sequence[float]]) -> Iterator[StudyRow]:
     """One row a query: its factors, numbers by their names, and its text."""
     for record, *values in zip(records, *numbers.values(), strict=True):
         known = {name: record.known[name] for name in ("relation", "entity", *LEVELS)}
@@ -204,11 +207,11 @@ def rows_of_queries(records: Sequence[QueryCase], numbers: Mapping[str, Sequence
 
 # ---- rows -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class Series:
+class QueryValues:
     """A number of each query of a cell."""
 
     finished: FinishedCell
-    row: Row
+    row: StudyRow
     """Factors of the cell and the like."""
     values: Sequence[float]
     """In the order of the cell's queries, nats."""
@@ -224,11 +227,11 @@ def value_of(finished: FinishedCell, statistic: str, piece: str = "") -> list[fl
     ]
 
 
-def estimated(name: str, estimate: Estimate) -> Row:
+def estimated(name: str, estimate: ClusterEstimate) -> StudyRow:
     return measured(name, estimate.value, estimate.interval)
 
 
-def _rows(study: Study, series: Series) -> Iterator[Row]:
+def _rows(study: Study, series: QueryValues) -> Iterator[StudyRow]:
     """A row for all queries and one for each openness, by the levels of the factor that is shown."""
     query_factors = [record.known for record in series.finished.records]
     further = _further(series.finished) if isinstance(series.finished.cell.measure, Susceptibility) else None
@@ -244,13 +247,13 @@ def _rows(study: Study, series: Series) -> Iterator[Row]:
             if not chosen:
                 continue
             over = Resamples([query_factors[i]["relation"] for i in chosen], seed=study.seed)
-            row: Row = {**series.row, **({} if level is None else {study.show: level}), OPENNESS: openness}
+            row: StudyRow = {**series.row, **({} if level is None else {study.show: level}), OPENNESS: openness}
             row |= {"n": len(chosen), "n_relations": over.n_clusters}
             row |= columns(VALUE, _mean([series.values[i] for i in chosen], over), quantiles=True)
             yield row if further is None else row | further(chosen, over)
 
 
-def _further(finished: FinishedCell) -> Callable[[Sequence[int], Resamples], Row]:
+def _further(finished: FinishedCell) -> Callable[[Sequence[int], Resamples], StudyRow]:
     """Further columns of Monte Carlo susceptibility, for some queries of a cell."""
     measure = of_kind(finished.cell.measure, Susceptibility)
     chi, from_bare, ceiling = (value_of(finished, name) for name in ("susceptibility", "from_bare", "ceiling"))
@@ -260,8 +263,8 @@ def _further(finished: FinishedCell) -> Callable[[Sequence[int], Resamples], Row
             result.memorisation for result in SusceptibilityResult.from_run(finished.measured, asdict(measure))
         ]
 
-    def columns_of(indices: Sequence[int], over: Resamples) -> Row:
-        row: Row = {}
+    def columns_of(indices: Sequence[int], over: Resamples) -> StudyRow:
+        row: StudyRow = {}
         others = [from_bare[i] for i in indices]
         if all(map(math.isfinite, others)):
             row |= columns("from_bare_nats", _mean(others, over))
@@ -273,46 +276,46 @@ def _further(finished: FinishedCell) -> Callable[[Sequence[int], Resamples], Row
     return columns_of
 
 
-def _ratio(counts: Sequence[Memorisation | None], over: Resamples) -> Row:
+def _ratio(counts: Sequence[Memorisation | None], over: Resamples) -> StudyRow:
     """Original answers / (original + context answers), over all contexts of queries whose answer the model knows."""
     original = [0 if count is None else count.n_original for count in counts]
     context = [0 if count is None else count.n_context for count in counts]
     ratio = over.ratio(original, [sum(pair) for pair in zip(original, context, strict=True)])
-    row: Row = {"n_known_answers": sum(count is not None and count.knows for count in counts)}
+    row: StudyRow = {"n_known_answers": sum(count is not None and count.knows for count in counts)}
     row |= {"n_original": sum(original), "n_context": sum(context)}
     return row | estimated("memorisation_ratio", ratio)
 
 
-def _mean(values: Sequence[float], over: Resamples) -> expected.Estimate:
+def _mean(values: Sequence[float], over: Resamples) -> expected.MeanEstimate:
     estimate = over.mean(values)
     quantiles = stats.quantiles(values, expected.LEVELS)
-    return expected.Estimate(stats.mean(values), estimate.interval, tuple(quantiles), len(values))
+    return expected.MeanEstimate(stats.mean(values), estimate.interval, tuple(quantiles), len(values))
 
 
 # ---- levels of a factor against each other --------------------------------------------------------------------------
-_Levels = tuple[Row, Sequence[str], Sequence[tuple[Any, Sequence[float]]]]
+_Levels = tuple[StudyRow, Sequence[str], Sequence[tuple[Any, Sequence[float]]]]
 """Shared columns; relation of each item; each level with a number of each item, nats."""
 
 
-def tables(study: Study, series: Sequence[Series]) -> Tables:
+def tables(study: Study, series: Sequence[QueryValues]) -> Tables:
     rows = [row for cell_series in series for row in _rows(study, cell_series)]
     pairs = [row for levels in (*_within(series), *_between(study, series)) for row in _pairs(*levels, study.seed)]
     return Tables(rows, rows, with_holm(pairs), _COMPARED_BY)
 
 
 def _pairs(
-    shared: Row, relations: Sequence[str], levels: Sequence[tuple[Any, Sequence[float]]], seed: int
-) -> Iterator[Row]:
+    shared: StudyRow, relations: Sequence[str], levels: Sequence[tuple[Any, Sequence[float]]], seed: int
+) -> Iterator[StudyRow]:
     """Every two levels of the same items, the later less the earlier."""
     over = Resamples(relations, seed=seed)
     for (first, before), (second, after) in combinations(levels, 2):
         differences = [b - a for a, b in zip(before, after, strict=True)]
-        row: Row = {**shared, "level": second, "less": first, "n": len(differences)}
+        row: StudyRow = {**shared, "level": second, "less": first, "n": len(differences)}
         row |= {"n_relations": over.n_clusters, **estimated("paired_nats", over.mean(differences))}
         yield row | {"wilcoxon_p": over.signed_rank_p(differences)}
 
 
-def _within(series: Sequence[Series]) -> Iterator[_Levels]:
+def _within(series: Sequence[QueryValues]) -> Iterator[_Levels]:
     """Levels of the queries' factors, of items that have all of them."""
     for cell_series in series:
         for name, alike in _ALIKE.items():
@@ -329,7 +332,7 @@ def _within(series: Sequence[Series]) -> Iterator[_Levels]:
                 yield {**cell_series.row, "compared": name}, [relation for relation, *_ in both], of_level
 
 
-def _between(study: Study, series: Sequence[Series]) -> Iterator[_Levels]:
+def _between(study: Study, series: Sequence[QueryValues]) -> Iterator[_Levels]:
     """Cells that differ in x alone and have the same queries."""
     cells = (
         (numbers.row, [record.id for record in numbers.finished.records], numbers)

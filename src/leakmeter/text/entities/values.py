@@ -34,7 +34,7 @@ NOWHERE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class PersonalValue:
     type: str
     found_by: str
     """`LISTED`, `RECOGNISED` or `SHAPED`."""
@@ -50,7 +50,7 @@ def find(
     region: str,
     listed: Sequence[tuple[int, int, str]] = (),
     entities: Sequence[tuple[int, int, str]] = (),
-) -> list[Value]:
+) -> list[PersonalValue]:
     """Values of an answer, in order, none overlapping; what the query says already is none. Values, names and words of
     the context tell what a word of the answer is; `listed` are (start, end, type) of what a list of the user's has in
     the context, and `entities` of what is known there in another way."""
@@ -85,7 +85,7 @@ def find(
         words = text[mention.start : mention.end]
         if mention.type != PUBLIC and any(map(str.isalnum, words)) and query_text.where(words) is None:
             found_by = by_place[mention.start, mention.end, mention.type]
-            out.append(Value(mention.type, found_by, mention.start, mention.end))
+            out.append(PersonalValue(mention.type, found_by, mention.start, mention.end))
     return sorted(out, key=lambda value: value.start)
 
 

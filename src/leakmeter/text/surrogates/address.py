@@ -15,7 +15,7 @@ from leakmeter.text.surrogates.draw import (
     LOCALES,
     TRIES,
     WORD,
-    Draw,
+    SurrogateDraw,
     cased,
     digits_like,
     faker,
@@ -105,7 +105,7 @@ def in_mentions(texts: Sequence[str], region: str, drawn: random.Random) -> list
     return out
 
 
-def drawer(value: str, name: str, region: str) -> Draw:
+def drawer(value: str, name: str, region: str) -> SurrogateDraw:
     """Draws addresses of the same town that differ in the number, the street's name, the flat or the box. `usaddress`
     says which words these are, in countries that write as the United States do; numbers keep their length, names the
     number of words, and what kind of street it is stays. Elsewhere, and in addresses that call streets as another
@@ -120,7 +120,7 @@ def drawer(value: str, name: str, region: str) -> Draw:
     return lambda drawn: _elsewhere(value, region, drawn)
 
 
-def in_one_town(name: str, state: str, drawn: random.Random) -> Draw:
+def in_one_town(name: str, state: str, drawn: random.Random) -> SurrogateDraw:
     """Draws addresses of one form in one town of the United States: Faker's invention, with a real postal code. No
     street says a word of `name`."""
     fake = faker("en_US", drawn)

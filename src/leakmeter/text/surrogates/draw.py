@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
-Draw = Callable[[random.Random], str]
+SurrogateDraw = Callable[[random.Random], str]
 """Draws a value of some form; it may be one that was drawn before."""
 
 TRIES: Final = 200
@@ -87,7 +87,11 @@ def other_than(words: Iterable[str], name: str, drawn: random.Random) -> str:
 
 
 def distinct(
-    draws: Sequence[Draw], n: int, drawn: random.Random, taboo: Collection[str], fits: Callable[[str], bool] | None
+    draws: Sequence[SurrogateDraw],
+    n: int,
+    drawn: random.Random,
+    taboo: Collection[str],
+    fits: Callable[[str], bool] | None,
 ) -> list[str]:
     """At most `n` values, none twice: those that fit first, and of these what the first way to draw gives. Where too
     few that fit are found in some thousand draws, others stand behind them."""

@@ -13,7 +13,7 @@ from typing import Final
 from leakmeter.errors import UsageError
 from leakmeter.text import matching
 from leakmeter.text.surrogates import origins
-from leakmeter.text.surrogates.draw import Draw, digits, faker, listed
+from leakmeter.text.surrogates.draw import SurrogateDraw, digits, faker, listed
 
 # Usual and rare forms of what stands before the @.
 _FORMS_COMMON: Final = listed("{first}.{last} {first}{last} {f}{last} {first}_{last} {f}.{last} {first}{l}")
@@ -126,7 +126,7 @@ def of_firm(name: str, drawn: random.Random) -> str:
     return f"{_filled(drawn.choice(_FORMS_COMMON), words)}{number}@{firm}.example"
 
 
-def drawers(value: str, name: str, label: str) -> Sequence[Draw]:
+def drawers(value: str, name: str, label: str) -> Sequence[SurrogateDraw]:
     """Draws e-mail addresses of the same name: by the first, nothing changes that need not. The part before the @ keeps
     its form, with other digits where it ends in some (years for a year). The domain becomes one of its group: free mail
     that many or few people have, or that people of a country have, universities, surnames of the place, or companies of
@@ -145,7 +145,7 @@ def drawers(value: str, name: str, label: str) -> Sequence[Draw]:
     close, all_ = _domains(domain.lower(), words)
     first = (core,) if number or close is None or len(close) >= 60 else near
 
-    def drawer(cores: Sequence[str], domains: Sequence[str] | None) -> Draw:
+    def drawer(cores: Sequence[str], domains: Sequence[str] | None) -> SurrogateDraw:
         def draw(drawn: random.Random) -> str:
             new = _firm(words, drawn) + _label(domain.lower())[1] if domains is None else drawn.choice(domains)
             return f"{drawn.choice(cores)}{glue}{_number_like(number, drawn)}{end}@{new}"

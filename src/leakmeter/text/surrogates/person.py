@@ -13,7 +13,7 @@ import regex
 from leakmeter.text.entities.person import normal
 from leakmeter.text.folding import unaccented
 from leakmeter.text.surrogates.draw import LOCALES as FAKER_LOCALES
-from leakmeter.text.surrogates.draw import TRIES, Draw, cased, faker, locale_of
+from leakmeter.text.surrogates.draw import TRIES, SurrogateDraw, cased, faker, locale_of
 from leakmeter.text.surrogates.origins import (
     LOCALES,
     UNITED_STATES,
@@ -101,7 +101,7 @@ def in_mentions(texts: Sequence[str], value: str, region: str, drawn: random.Ran
     return [_WORD_OF_NAME.sub(replaced, text) for text in texts]
 
 
-def drawers(value: str, name: str, kind: str, region: str) -> Sequence[Draw]:
+def drawers(value: str, name: str, kind: str, region: str) -> Sequence[SurrogateDraw]:
     """Draws names of as many words, from where the true one is from: first names of the relation's gender, other
     surnames. By the first way to draw, these are as frequent as the true ones where tables say so; by the second, any;
     by the third, of any country of the language. Words that the other person's name has, such as the surname, stay, in
@@ -143,7 +143,7 @@ def drawers(value: str, name: str, kind: str, region: str) -> Sequence[Draw]:
         for some in zip(*(pools(other) for other in near(locale)), strict=True)
     ]
 
-    def drawer(pools: Sequence[Sequence[str]]) -> Draw:
+    def drawer(pools: Sequence[Sequence[str]]) -> SurrogateDraw:
         # Words with a hyphen are two here.
         free = [
             _INITIALS
@@ -195,7 +195,7 @@ def _gender(kind: str, words: Sequence[str], locale: str) -> Gender:
     return "any"
 
 
-def _unspaced(value: str, name: str, kind: str, region: str) -> Draw:
+def _unspaced(value: str, name: str, kind: str, region: str) -> SurrogateDraw:
     """Draws names of a script that writes them as one run, the surname first; one that the other person has stays."""
     start = _surname_of(value, region)
     locale = origin_of((value[: len(start)],), (name[: len(start)],), region)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from leakmeter.errors import UsageError
-from leakmeter.text.surrogates.draw import TRIES, Draw, digits, digits_like
+from leakmeter.text.surrogates.draw import TRIES, SurrogateDraw, digits, digits_like
 
 EXCHANGES_OF_NOBODY: Final = ("555", "950", "958", "959")
 """Central office codes of North America that no area gives to subscribers: information, carrier access, line tests."""
@@ -57,7 +57,7 @@ def in_mentions(texts: Sequence[str], value: str, drawn: random.Random) -> list[
     return out
 
 
-def drawer(value: str, region: str, name: str) -> Draw:
+def drawer(value: str, region: str, name: str) -> SurrogateDraw:
     """Draws numbers of the same area and kind evenly, written as the number is, digit for digit. In North America the
     area code stays, and the exchange where it is one that no subscriber has: numbers kept for fiction (555-0100 to
     555-0199) are then drawn for one of these, ordinary ones for an ordinary one. Elsewhere the national destination

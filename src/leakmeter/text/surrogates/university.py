@@ -6,7 +6,7 @@ import functools
 import re
 from pathlib import Path
 
-from leakmeter.text.surrogates.draw import Draw
+from leakmeter.text.surrogates.draw import SurrogateDraw
 
 
 @functools.cache
@@ -15,7 +15,7 @@ def universities() -> tuple[str, ...]:
     return tuple((Path(__file__).parent / "universities.txt").read_text(encoding="utf-8").splitlines())
 
 
-def drawer(value: str) -> Draw:
+def drawer(value: str) -> SurrogateDraw:
     """Draws universities; none is the true one by its initials, or with or without its campus."""
     others = [name for name in universities() if not _is_same(_plain(value), name)]
     return lambda drawn: drawn.choice(others)

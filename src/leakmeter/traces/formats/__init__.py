@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from leakmeter.traces.formats import langfuse, langsmith, mlflow, openai, openinference, otel, own, ragas
-from leakmeter.traces.formats.base import Format, Record
+from leakmeter.traces.formats.base import LogRecord, TraceFormat
 
-__all__ = ["FORMATS", "Format", "Record", "found_in"]
+__all__ = ["FORMATS", "LogRecord", "TraceFormat", "found_in"]
 
 _ALL = (own, otel, mlflow, langsmith, langfuse, openinference, ragas, openai)
-FORMATS: Mapping[str, Format] = MappingProxyType(
+FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
     {format_.name: format_ for format_ in (*(module.FORMAT for module in _ALL), *ragas.RETRIEVED)}
 )
 """By name; those that `--data` reads have the same names."""
 
 
-def found_in(records: Iterable[Record]) -> Format | None:
+def found_in(records: Iterable[LogRecord]) -> TraceFormat | None:
     """The format of the first record that is of any."""
     return next(
         (known_format for record in records for known_format in FORMATS.values() if known_format.fits(record)), None

@@ -8,24 +8,24 @@ from typing import Any
 
 from leakmeter.traces.answer import Reason, Unusable
 from leakmeter.traces.plainly import at_path, named
-from leakmeter.traces.span import Kind, Span
+from leakmeter.traces.span import SpanKind, TraceSpan
 
-Record = Mapping[Any, Any]
-Found = tuple[Span, *tuple[Record, ...]]
+LogRecord = Mapping[Any, Any]
+FoundSpan = tuple[TraceSpan, *tuple[LogRecord, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class TraceFormat:
     name: str
     about: str
-    fits: Callable[[Record], bool]
-    read: Callable[[Record, str, str | None], Iterator[Found]]
+    fits: Callable[[LogRecord], bool]
+    read: Callable[[LogRecord, str, str | None], Iterator[FoundSpan]]
     """The spans of a record of the format, given where it stands and the path of what was retrieved, and the records in
     which the one who was answered may be named; may raise `Unusable`."""
-    is_whole: Callable[[Record], bool]
+    is_whole: Callable[[LogRecord], bool]
     """Whether a record has all spans of its traces."""
 
-    def spans(self, logged: Record, where: str, recipient: str | None, documents: str | None) -> Iterator[Span]:
+    def spans(self, logged: LogRecord, where: str, recipient: str | None, documents: str | None) -> Iterator[TraceSpan]:
         """The spans of a record; may raise `Unusable`. The user may give paths: of the field that says who was answered
         (by default user, else session, as the format has them), and of what was retrieved, in records that are a call
         each."""
@@ -36,9 +36,9 @@ class Format:
             yield span
 
 
-def span_of(trace_id: object, span_id: object, where: str, kind: Kind = "other") -> Span:
+def span_of(trace_id: object, span_id: object, where: str, kind: SpanKind = "other") -> TraceSpan:
     """A span by its ids; `Unusable` where one is missing."""
     ids = named(trace_id), named(span_id)
     if ids[0] is None or ids[1] is None:
         raise Unusable(Reason.NOT_OF_FORMAT)
-    return Span(ids[0], ids[1], where, kind)
+    return TraceSpan(ids[0], ids[1], where, kind)

@@ -7,24 +7,24 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from leakmeter.data.foreign import first, has_reasoned, parsed, record
-from leakmeter.traces.formats.base import Format, Found, Record, span_of
+from leakmeter.traces.formats.base import FoundSpan, LogRecord, TraceFormat, span_of
 from leakmeter.traces.plainly import at_path, is_record, named, seconds
-from leakmeter.traces.span import Kind, Span, documents_of
+from leakmeter.traces.span import SpanKind, TraceSpan, documents_of
 
-_KINDS: Mapping[str, Kind] = {"GENERATION": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
+_KINDS: Mapping[str, SpanKind] = {"GENERATION": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
 _TYPES = (*_KINDS, "SPAN", "EVENT", "AGENT", "CHAIN", "EMBEDDING", "EVALUATOR", "GUARDRAIL")
 _TRACE = ("trace_id", "traceId")
 _RETRIEVAL = re.compile("retriev", re.IGNORECASE)
 
 
-def _fits(logged: Record) -> bool:
+def _fits(logged: LogRecord) -> bool:
     if "id" not in logged or "run_type" in logged:
         return False
     is_row = logged.get("type") in _TYPES and any(name in logged for name in _TRACE)
     return is_row or isinstance(logged.get("observations"), list)
 
 
-def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
+def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
     rows = logged.get("observations")
     if not isinstance(rows, list):
         yield _span(logged, logged, where), logged
@@ -35,7 +35,7 @@ def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
             yield _span(row, logged, f"{where}, observation {number}"), row, logged
 
 
-def _span(row: Record, about: Record, where: str) -> Span:
+def _span(row: LogRecord, about: LogRecord, where: str) -> TraceSpan:
     span = span_of(first(row, *_TRACE), row.get("id"), where, _KINDS.get(str(row.get("type")), "other"))
     span.parent_id = named(first(row, "parent_observation_id", "parentObservationId"))
     span.start, span.end = seconds(first(row, "start_time", "startTime")), seconds(first(row, "end_time", "endTime"))
@@ -64,12 +64,12 @@ def _span(row: Record, about: Record, where: str) -> Span:
     return span
 
 
-def _documents(row: Record) -> list[list[str | None]]:
+def _documents(row: LogRecord) -> list[list[str | None]]:
     outputs = parsed(row.get("output"))
     return documents_of(first(outputs, "documents", "results", "nodes", "output") if is_record(outputs) else outputs)
 
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     "langfuse",
     "observations of Langfuse",
     _fits,

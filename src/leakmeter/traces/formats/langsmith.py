@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
-from leakmeter.traces.formats.base import Format, Found, Record, span_of
+from leakmeter.traces.formats.base import FoundSpan, LogRecord, TraceFormat, span_of
 from leakmeter.traces.plainly import is_record, named, seconds
-from leakmeter.traces.span import Kind, documents_of
+from leakmeter.traces.span import SpanKind, documents_of
 
-_KINDS: Mapping[str, Kind] = {"llm": "llm", "retriever": "retriever", "tool": "tool"}
+_KINDS: Mapping[str, SpanKind] = {"llm": "llm", "retriever": "retriever", "tool": "tool"}
 
 
-def _fits(logged: Record) -> bool:
+def _fits(logged: LogRecord) -> bool:
     return "run_type" in logged and ("id" in logged or "run_id" in logged)
 
 
-def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
+def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
     span_id = first(logged, "id", "run_id")
     kind = _KINDS.get(str(logged["run_type"]), "other")
     span = span_of(named(logged.get("trace_id")) or span_id, span_id, where, kind)
@@ -62,4 +62,4 @@ def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
     yield span, about, logged
 
 
-FORMAT = Format("langsmith", "runs of LangSmith", _fits, _read, lambda logged: False)
+FORMAT = TraceFormat("langsmith", "runs of LangSmith", _fits, _read, lambda logged: False)

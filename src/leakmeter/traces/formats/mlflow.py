@@ -8,11 +8,11 @@ from typing import Any
 from leakmeter.data.foreign import first, has_reasoned, parsed, record
 from leakmeter.data.mapping import parsed_cell
 from leakmeter.traces.answer import Reason, Unusable
-from leakmeter.traces.formats.base import Format, Found, Record
+from leakmeter.traces.formats.base import FoundSpan, LogRecord, TraceFormat
 from leakmeter.traces.plainly import is_record, named, seconds
-from leakmeter.traces.span import Kind, Span, documents_of
+from leakmeter.traces.span import SpanKind, TraceSpan, documents_of
 
-_KINDS: Mapping[str, Kind] = {
+_KINDS: Mapping[str, SpanKind] = {
     "LLM": "llm",
     "CHAT_MODEL": "llm",
     "RETRIEVER": "retriever",
@@ -23,19 +23,19 @@ _START = ("start_time_unix_nano", "start_time_ns", "start_time")
 _END = ("end_time_unix_nano", "end_time_ns", "end_time")
 
 
-def _spans(logged: Record) -> Any:
+def _spans(logged: LogRecord) -> Any:
     held = record(logged.get("data")).get("spans", logged.get("spans"))
     # A table has them as Python writes them.
     return parsed_cell(held)
 
 
-def _fits(logged: Record) -> bool:
+def _fits(logged: LogRecord) -> bool:
     spans = _spans(logged)
     is_trace = is_record(parsed(logged.get("info"))) or any(name in logged for name in ("trace_id", "request_id"))
     return is_trace and isinstance(spans, list) and all(is_record(span) for span in spans)
 
 
-def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
+def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
     info = record(logged.get("info")) or logged
     trace_id = named(first(info, "trace_id", "request_id"))
     if trace_id is None:
@@ -45,12 +45,12 @@ def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
     for number, held in enumerate(_spans(logged), 1):
         context = record(held.get("context"))
         span_id = named(held.get("span_id")) or named(context.get("span_id")) or str(number)
-        span = _span(held, Span(trace_id, span_id, f"{where}, span {number}"))
+        span = _span(held, TraceSpan(trace_id, span_id, f"{where}, span {number}"))
         span.user, span.session = named(about.get("mlflow.trace.user")), named(about.get("mlflow.trace.session"))
         yield span, about, logged
 
 
-def _span(held: Record, span: Span) -> Span:
+def _span(held: LogRecord, span: TraceSpan) -> TraceSpan:
     # Each attribute is JSON of its own.
     attributes = {name: parsed(value) for name, value in record(held.get("attributes")).items()}
     kind = str(first(attributes, "mlflow.spanType") or first(held, "span_type", "type") or "")
@@ -86,4 +86,4 @@ def _span(held: Record, span: Span) -> Span:
     return span
 
 
-FORMAT = Format("mlflow", "traces of MLflow", _fits, _read, lambda logged: True)
+FORMAT = TraceFormat("mlflow", "traces of MLflow", _fits, _read, lambda logged: True)

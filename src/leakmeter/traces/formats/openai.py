@@ -10,9 +10,9 @@ from typing import Any
 
 from leakmeter.data.foreign import TEXTS, answer_of, first, has_reasoned, parsed, record, request_of
 from leakmeter.traces.answer import Reason
-from leakmeter.traces.formats.base import Format, Found, Record
+from leakmeter.traces.formats.base import FoundSpan, LogRecord, TraceFormat
 from leakmeter.traces.plainly import at_path, event_of, is_record, named, seconds
-from leakmeter.traces.span import Span, documents_of
+from leakmeter.traces.span import TraceSpan, documents_of
 
 RETRIEVED = (
     *("documents", "retrieved_contexts", "retrieved_documents", "retrieved", "contexts", "context"),
@@ -21,12 +21,12 @@ RETRIEVED = (
 _WITHIN = ("metadata", "body", "request", "extra")
 
 
-def _fits(logged: Record) -> bool:
+def _fits(logged: LogRecord) -> bool:
     has_choices = "choices" in logged or "choices" in record(answer_of({"response": logged.get("response")}))
     return "messages" in request_of(logged) or has_choices or "custom_id" in logged
 
 
-def beside(logged: Record, path: str | None) -> list[list[str | None]]:
+def beside(logged: LogRecord, path: str | None) -> list[list[str | None]]:
     if path is not None:
         held: Any = at_path(logged, path)
     else:
@@ -40,21 +40,21 @@ def beside(logged: Record, path: str | None) -> list[list[str | None]]:
     return documents_of(held)
 
 
-def recipient_of(logged: Record, request: Record) -> tuple[str | None, str | None]:
+def recipient_of(logged: LogRecord, request: LogRecord) -> tuple[str | None, str | None]:
     places = (logged, request, record(logged.get("metadata")), record(request.get("metadata")))
     user = next((u for held in places if (u := named(first(held, "user", "user_id", "safety_identifier")))), None)
     session = next((s for held in places if (s := named(first(held, "session_id", "session", "thread_id")))), None)
     return user, session
 
 
-def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
+def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
     request, answer = request_of(logged), answer_of(logged) or None
     output = answer if answer is not None else {"choices": logged["choices"]} if "choices" in logged else None
     completion = record(answer)
     batch = named(logged.get("custom_id"))
     id_ = named(first(logged, "trace_id", "id")) or named(completion.get("id"))
     trace_id = batch or id_ or event_of(logged)
-    span = Span(trace_id, named(logged.get("span_id")) or "1", where, "llm")
+    span = TraceSpan(trace_id, named(logged.get("span_id")) or "1", where, "llm")
     if batch is not None and "messages" not in request:
         # The answer of a batch: another span, until its request is found.
         span.span_id, span.kind = "answer", "other"
@@ -84,7 +84,7 @@ def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
     yield span, logged
 
 
-def joined(spans: list[Span]) -> list[Span]:
+def joined(spans: list[TraceSpan]) -> list[TraceSpan]:
     """Requests and answers of a batch, of one `custom_id`, as one call."""
     halves = [span for span in spans if span.span_id == "answer"]
     # Of an answer that failed first and then came, the latter counts.
@@ -115,15 +115,15 @@ def joined(spans: list[Span]) -> list[Span]:
     return [request]
 
 
-def _different(spans: Iterable[Span]) -> list[Span]:
+def _different(spans: Iterable[TraceSpan]) -> list[TraceSpan]:
     """The first of all spans that say the same: one that was logged twice is one."""
-    distinct: dict[str, Span] = {}
+    distinct: dict[str, TraceSpan] = {}
     for span in spans:
         distinct.setdefault(repr(span.texts), span)
     return list(distinct.values())
 
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     "openai",
     "chat completions: messages, choices, and retrieved texts next to them",
     _fits,

@@ -8,19 +8,19 @@ from typing import Any
 from leakmeter.core.record import JsonObject
 from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
 from leakmeter.data.mapping import parsed_cell
-from leakmeter.traces.formats.base import Format, Found, Record, span_of
+from leakmeter.traces.formats.base import FoundSpan, LogRecord, TraceFormat, span_of
 from leakmeter.traces.plainly import at_path, is_record, named, seconds
-from leakmeter.traces.span import Kind, Span, documents_of
+from leakmeter.traces.span import SpanKind, TraceSpan, documents_of
 
-_KINDS: Mapping[str, Kind] = {"LLM": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
+_KINDS: Mapping[str, SpanKind] = {"LLM": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
 _LISTS = (
     *("retrieval.documents", "reranker.input_documents", "reranker.output_documents"),
     *("llm.input_messages", "llm.output_messages"),
 )
-_STARTS: Mapping[Kind, str] = {"llm": "llm", "retriever": "retrieval", "reranker": "reranker"}
+_STARTS: Mapping[SpanKind, str] = {"llm": "llm", "retriever": "retrieval", "reranker": "reranker"}
 
 
-def nested(attributes: Record) -> JsonObject:
+def nested(attributes: LogRecord) -> JsonObject:
     """Attributes with dots in their names as records within records, and numbers in them as lists.
 
     >>> nested({"llm.input_messages.0.message.role": "user"})
@@ -57,7 +57,7 @@ def _document(logged: Any) -> tuple[Any, Any]:
     return inner.get("id"), inner.get("content")
 
 
-def fill(span: Span, attributes: Record) -> None:
+def fill(span: TraceSpan, attributes: LogRecord) -> None:
     kind = str(at_path(attributes, "openinference.span.kind") or "").upper()
     span.kind = _KINDS.get(kind, "other")
     span.user, span.session = named(at_path(attributes, "user.id")), named(at_path(attributes, "session.id"))
@@ -89,18 +89,18 @@ def fill(span: Span, attributes: Record) -> None:
         span.documents = documents_of(at_path(held, "reranker.output_documents"), _document)
 
 
-def _lists(attributes: Record) -> JsonObject:
+def _lists(attributes: LogRecord) -> JsonObject:
     """Attributes with their lists, which a table holds as texts; in a message such a text is one."""
     return {name: parsed_cell(value) if name in _LISTS else value for name, value in attributes.items()}
 
 
-def replaced(attributes: Record) -> list[list[str | None]]:
+def replaced(attributes: LogRecord) -> list[list[str | None]]:
     """Documents that a reranker was given, in place of which its own stand."""
     held = nested(_lists({name: value for name, value in attributes.items() if str(name).startswith("reranker")}))
     return documents_of(at_path(held, "reranker.input_documents"), _document)
 
 
-def _attributes(logged: Record) -> Record:
+def _attributes(logged: LogRecord) -> LogRecord:
     if is_record(held := parsed(logged.get("attributes"))):
         return held
     # A column for each, as in a data frame.
@@ -109,7 +109,7 @@ def _attributes(logged: Record) -> Record:
     return {name.removeprefix(start): value for name, value in columns.items() if name.startswith(start)}
 
 
-def _ids(logged: Record) -> tuple[str | None, str | None]:
+def _ids(logged: LogRecord) -> tuple[str | None, str | None]:
     context = record(logged.get("context"))
     trace_id, span_id = (
         named(context.get(name)) or named(logged.get(f"context.{name}")) or named(logged.get(name))
@@ -118,7 +118,7 @@ def _ids(logged: Record) -> tuple[str | None, str | None]:
     return trace_id, span_id
 
 
-def _fits(logged: Record) -> bool:
+def _fits(logged: LogRecord) -> bool:
     if None in _ids(logged):
         return False
     is_named = "span_kind" in logged or "attributes" in logged or any(str(n).startswith("attributes.") for n in logged)
@@ -127,7 +127,7 @@ def _fits(logged: Record) -> bool:
     return is_named and ("span_kind" in logged or "openinference.span.kind" in held or not is_other)
 
 
-def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
+def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
     span = span_of(*_ids(logged), where)
     attributes = _attributes(logged)
     if "openinference.span.kind" not in attributes and "openinference" not in attributes:
@@ -140,4 +140,6 @@ def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
     yield span, attributes, logged
 
 
-FORMAT = Format("openinference", "spans by OpenInference, as Phoenix exports them", _fits, _read, lambda logged: False)
+FORMAT = TraceFormat(
+    "openinference", "spans by OpenInference, as Phoenix exports them", _fits, _read, lambda logged: False
+)

@@ -9,11 +9,11 @@ from typing import Any
 from leakmeter.core.record import JsonObject
 from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
 from leakmeter.traces.formats import openinference
-from leakmeter.traces.formats.base import Format, Found, Record
+from leakmeter.traces.formats.base import FoundSpan, LogRecord, TraceFormat
 from leakmeter.traces.plainly import at_path, is_record, named, seconds
-from leakmeter.traces.span import Kind, Span, documents_of
+from leakmeter.traces.span import SpanKind, TraceSpan, documents_of
 
-_OPERATIONS: Mapping[str, Kind] = {
+_OPERATIONS: Mapping[str, SpanKind] = {
     "chat": "llm",
     "generate_content": "llm",
     "text_completion": "llm",
@@ -62,14 +62,14 @@ def _document(logged: Any) -> tuple[Any, Any]:
     return first(held, "id", "document.id", "source_id"), first(held, "content", "text", "document.content")
 
 
-def _indexed(attributes: Record, start: str) -> list[Any] | None:
+def _indexed(attributes: LogRecord, start: str) -> list[Any] | None:
     """Messages in attributes with numbers in their names, as older instrumentations write them."""
     held = {name: value for name, value in attributes.items() if name.startswith(start + ".")}
     messages: Any = at_path(openinference.nested(held), start) if held else None
     return messages if isinstance(messages, list) else None
 
 
-def fill(span: Span, attributes: Record) -> None:
+def fill(span: TraceSpan, attributes: LogRecord) -> None:
     span.kind = _OPERATIONS.get(str(attributes.get("gen_ai.operation.name")), "other")
     span.user = named(first(attributes, "user.id", "enduser.id", "gen_ai.user.id"))
     span.session = named(first(attributes, "session.id", "gen_ai.conversation.id"))
@@ -93,13 +93,13 @@ def fill(span: Span, attributes: Record) -> None:
         span.documents = documents_of(attributes.get("gen_ai.retrieval.documents"), _document)
 
 
-def _counts(attributes: Record) -> Record:
+def _counts(attributes: LogRecord) -> LogRecord:
     """Numbers of tokens, in names without dots."""
     usage = {name: n for name, n in attributes.items() if name.startswith("gen_ai.usage.")}
     return {name.replace(".", "_"): n for name, n in usage.items() if "reasoning" in name}
 
 
-def _spans(logged: Record) -> Iterator[tuple[Record, Record]]:
+def _spans(logged: LogRecord) -> Iterator[tuple[LogRecord, LogRecord]]:
     """Spans of an export, with the attributes of what was watched."""
     if "spanId" in logged:
         yield logged, {}
@@ -111,21 +111,21 @@ def _spans(logged: Record) -> Iterator[tuple[Record, Record]]:
                 yield span, about
 
 
-def _entries(held: Record, name: str) -> Sequence[Record]:
+def _entries(held: LogRecord, name: str) -> Sequence[LogRecord]:
     entries = held.get(name)
     return [entry for entry in entries if is_record(entry)] if isinstance(entries, list) else ()
 
 
-def _fits(logged: Record) -> bool:
+def _fits(logged: LogRecord) -> bool:
     return "resourceSpans" in logged or ("traceId" in logged and "spanId" in logged and "startTimeUnixNano" in logged)
 
 
-def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
+def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
     for number, (held, about) in enumerate(_spans(logged), 1):
         trace_id, span_id = named(held.get("traceId")), named(held.get("spanId"))
         if trace_id is None or span_id is None:
             continue
-        span = Span(trace_id, span_id, where if "spanId" in logged else f"{where}, span {number}")
+        span = TraceSpan(trace_id, span_id, where if "spanId" in logged else f"{where}, span {number}")
         attributes = attributes_of(held.get("attributes"))
         for event in _entries(held, "events"):
             # Contents may be written as an event of the span instead.
@@ -139,4 +139,4 @@ def _read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
         yield span, attributes, about
 
 
-FORMAT = Format("otel", "spans of OpenTelemetry in OTLP's JSON", _fits, _read, lambda logged: False)
+FORMAT = TraceFormat("otel", "spans of OpenTelemetry in OTLP's JSON", _fits, _read, lambda logged: False)

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 from leakmeter.data.foreign import record
 from leakmeter.traces.answer import Reason, Unusable
-from leakmeter.traces.formats.base import Format, Found, Record, span_of
+from leakmeter.traces.formats.base import FoundSpan, LogRecord, TraceFormat, span_of
 from leakmeter.traces.plainly import named, seconds
 from leakmeter.traces.span import documents_of
 
 _SCHEMA = "leakmeter-answer/1"
 
 
-def _fits(row: Record) -> bool:
+def _fits(row: LogRecord) -> bool:
     return str(row.get("schema")).startswith(_SCHEMA.partition("/")[0] + "/")
 
 
-def _read(row: Record, where: str, documents: str | None) -> Iterator[Found]:
+def _read(row: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
     if row["schema"] != _SCHEMA:
         raise Unusable(Reason.OTHER_VERSION)
     span = span_of(row.get("trace_id"), row.get("span_id"), where, "llm")
@@ -38,4 +38,4 @@ def _read(row: Record, where: str, documents: str | None) -> Iterator[Found]:
     yield span, row
 
 
-FORMAT = Format("leakmeter", "the log of leakmeter.integrations", _fits, _read, lambda row: True)
+FORMAT = TraceFormat("leakmeter", "the log of leakmeter.integrations", _fits, _read, lambda row: True)

@@ -13,22 +13,22 @@ from typing import Any, Final
 from leakmeter.core.case import Case
 from leakmeter.data import formats as data_formats
 from leakmeter.data.foreign import first, has_reasoned, parsed
-from leakmeter.data.rows import Row
+from leakmeter.data.rows import DataRow
 from leakmeter.errors import DataError
 from leakmeter.text.templates import SEPARATOR
 from leakmeter.traces.answer import Reason, Unusable
-from leakmeter.traces.formats.base import Format, Found, Record
+from leakmeter.traces.formats.base import FoundSpan, LogRecord, TraceFormat
 from leakmeter.traces.formats.openai import recipient_of
 from leakmeter.traces.plainly import at_path, event_of, named, seconds
-from leakmeter.traces.span import Span, documents_of
+from leakmeter.traces.span import TraceSpan, documents_of
 
 
-def _fits(logged: Record) -> bool:
+def _fits(logged: LogRecord) -> bool:
     return "user_input" in logged or "retrieved_contexts" in logged or ("question" in logged and "contexts" in logged)
 
 
-def _sample(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
-    span = Span(
+def _sample(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
+    span = TraceSpan(
         named(first(logged, "trace_id", "id")) or event_of(logged), named(logged.get("span_id")) or "1", where, "llm"
     )
     held = first(logged, "retrieved_contexts", "contexts") if documents is None else at_path(logged, documents)
@@ -59,11 +59,11 @@ def _sample(logged: Record, where: str, documents: str | None) -> Iterator[Found
     yield span, logged
 
 
-def _format(preset: data_formats.Format) -> Format:
+def _format(preset: data_formats.DataFormat) -> TraceFormat:
     """Records in a shape that `data` reads as samples of ragas."""
 
-    def read(logged: Record, where: str, documents: str | None) -> Iterator[Found]:
-        for _, fields in preset.read([(Row(1, "", where), logged)]):
+    def read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
+        for _, fields in preset.read([(DataRow(1, "", where), logged)]):
             if isinstance(fields, DataError | Case):
                 raise Unusable(Reason.NOT_OF_FORMAT)
             context = fields.get("context")
@@ -71,10 +71,10 @@ def _format(preset: data_formats.Format) -> Format:
             sample["retrieved_contexts"] = [context] if isinstance(context, str) else context
             yield from _sample({**logged, **sample}, where, documents)
 
-    return Format(preset.name, preset.about, preset.fits, read, lambda logged: True)
+    return TraceFormat(preset.name, preset.about, preset.fits, read, lambda logged: True)
 
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     "ragas", "samples of ragas: user_input, retrieved_contexts, response", _fits, _sample, lambda logged: True
 )
 RETRIEVED: Final = tuple(

@@ -14,10 +14,10 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.counting import CountingBackend, count
 from leakmeter.core.drive import drive
 from leakmeter.core.measure import Measurement
-from leakmeter.core.plan import plan_contexts
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution
 from leakmeter.core.request import GradientRequest, Gradients, Request, TopTokens
+from leakmeter.core.tree import chunk_of_contexts
 from leakmeter.errors import CapabilityError, UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import ContextSet, QueryItem
@@ -240,7 +240,7 @@ def test_probes_are_taken_until_they_suffice_and_those_that_decide_are_left_out(
     assert abs(values.mean() - np.trace(i)) < 4 * values.std() / np.sqrt(len(values))
     trial = measure.trial(question())
     (first,) = next(trial)
-    (second,) = trial.send([toy().differentiate([first], plan_contexts([first]))[0]])
+    (second,) = trial.send([toy().differentiate([first], chunk_of_contexts([first]))[0]])
     assert (first.directions.first, second.directions.first) == (0, 8)
 
 

@@ -47,7 +47,7 @@ _STATE: Final = "state.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrainingStep:
     number: int
     """From 1."""
     n_steps: int
@@ -59,14 +59,14 @@ class Step:
 def fine_tune(
     model: Any,
     tokenizer: Any,
-    documents: Sequence[Document],
+    documents: Sequence[TrainingDocument],
     out: Path,
     settings: FineTuning = FineTuning(),  # noqa: B008 (frozen)
     *,
     seed: int = 0,
     save_every: int = 100,
     name: str | None = None,
-    progress: Callable[[Step], None] | None = None,
+    progress: Callable[[TrainingStep], None] | None = None,
 ) -> Path:
     """Fine-tune a copy of a model on documents, and write it as a directory, `out`, that loads like any other.
 
@@ -108,7 +108,7 @@ def fine_tune(
         for number in range(tuner.resume(work / _STATE, identity), len(batches)):
             loss = tuner.step(number, batches[number])
             if progress is not None:
-                progress(Step(number + 1, len(batches), loss))
+                progress(TrainingStep(number + 1, len(batches), loss))
             if (number + 1) % save_every == 0 and number + 1 < len(batches):
                 tuner.save(work / _STATE, identity, number + 1)
         final_record = {**record, "n_steps": len(batches), "identity": identity}
@@ -179,22 +179,24 @@ _BATCHES_SORTED: Final = 8
 """So many batches' rows are sorted by length together: less padding, and the repeats of a document stay apart."""
 _NO_TARGET: Final = -100
 
-Row = tuple[int, ...]
+TrainingSequence = tuple[int, ...]
 """Token ids of a document, or of a part of a long one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class TrainingDocument:
     text: str
     repeats: int = 1
     """How often it is in each epoch."""
 
 
-def rows_of(documents: Sequence[Document], coder: HfTokenizer, end_id: int | None, most_tokens: int) -> list[Row]:
+def rows_of(
+    documents: Sequence[TrainingDocument], coder: HfTokenizer, end_id: int | None, most_tokens: int
+) -> list[TrainingSequence]:
     """The rows of an epoch, repeats included, in the order of the documents."""
     if not documents:
         raise UsageError("there are no documents to fine-tune on; give at least one")
-    rows: list[Row] = []
+    rows: list[TrainingSequence] = []
     for number, document in enumerate(documents, 1):
         if document.repeats < 1:
             raise UsageError(f"document {number} has {document.repeats} repeats; give 1 or more, or leave it out")
@@ -210,7 +212,9 @@ def rows_of(documents: Sequence[Document], coder: HfTokenizer, end_id: int | Non
     return rows
 
 
-def batches_of(rows: Sequence[Row], batch_tokens: int, seed: int, epoch: int) -> Iterator[list[Row]]:
+def batches_of(
+    rows: Sequence[TrainingSequence], batch_tokens: int, seed: int, epoch: int
+) -> Iterator[list[TrainingSequence]]:
     """The rows of an epoch in shuffled order, in batches of at most `batch_tokens` with their padding."""
     rng = np.random.default_rng((seed, epoch))
     shuffled = [rows[i] for i in rng.permutation(len(rows))]
@@ -218,7 +222,7 @@ def batches_of(rows: Sequence[Row], batch_tokens: int, seed: int, epoch: int) ->
         ends = np.cumsum([len(row) for row in shuffled])
         n_pool = 1 + int(np.searchsorted(ends, _BATCHES_SORTED * batch_tokens))
         pool, shuffled = sorted(shuffled[:n_pool], key=len), shuffled[n_pool:]
-        batches: list[list[Row]] = [[]]
+        batches: list[list[TrainingSequence]] = [[]]
         for row in pool:
             if (len(batches[-1]) + 1) * len(row) > batch_tokens and batches[-1]:
                 batches.append([])
@@ -234,7 +238,7 @@ class FineTuner:
         self._optimiser = torch.optim.AdamW(self._weights.values(), lr=learning_rate, fused=model.device.type == "cpu")
         self._learning_rate, self._warmup_steps, self._max_norm = learning_rate, warmup_steps, max_norm
 
-    def step(self, number: int, batch: Sequence[Row]) -> float:
+    def step(self, number: int, batch: Sequence[TrainingSequence]) -> float:
         """Take a step, numbered from 0; returns the loss before it, nats a token."""
         ids = torch.zeros((len(batch), max(map(len, batch))), dtype=torch.int64)
         targets = torch.full_like(ids, _NO_TARGET)

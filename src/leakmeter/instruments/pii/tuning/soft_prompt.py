@@ -42,7 +42,14 @@ from leakmeter.instruments.pii.tuning.training import (
     weights_sha256,
     write_tensors,
 )
-from leakmeter.instruments.pii.tuning.vectors import Example, SoftPrompt, batches, check_examples, lead_of, value_logits
+from leakmeter.instruments.pii.tuning.vectors import (
+    SoftPrompt,
+    TuningExample,
+    batches,
+    check_examples,
+    lead_of,
+    value_logits,
+)
 
 _STATE: Final = "soft-prompt.state.safetensors"
 _VECTORS, _BEST = "vectors", "best"
@@ -74,7 +81,7 @@ def tuned_on_and_others(
     return [subject for i, subject in enumerate(people) if i not in held_out], others
 
 
-def examples_of(subjects: Sequence[Subject], type_: ValueType, tokenizer: Tokenizer) -> list[Example]:
+def examples_of(subjects: Sequence[Subject], type_: ValueType, tokenizer: Tokenizer) -> list[TuningExample]:
     return [example_of(case, tokenizer, ProbeSettings()) for case in _cases_of(subjects, type_)]
 
 
@@ -136,10 +143,10 @@ class Tuned:
 def tune(
     model: Any,
     tokenizer: Any,
-    examples: Sequence[Example],
+    examples: Sequence[TuningExample],
     settings: SoftPromptTuning = SoftPromptTuning(),  # noqa: B008 (frozen)
     *,
-    validation: Sequence[Example] | None = None,
+    validation: Sequence[TuningExample] | None = None,
     name: str | None = None,
     progress: Callable[[Epoch], None] | None = None,
     stop: Callable[[], bool] | None = None,
@@ -192,8 +199,8 @@ def tune(
 def tune_into(
     out: Path,
     backend: HfBackend,
-    examples: Sequence[Example],
-    validation: Sequence[Example],
+    examples: Sequence[TuningExample],
+    validation: Sequence[TuningExample],
     settings: SoftPromptTuning,
     progress: Callable[[Epoch], None] | None = None,
 ) -> Tuned:
@@ -215,8 +222,8 @@ def tune_into(
 class _Run:
     model: Any
     start_ids: tuple[int, ...]
-    examples: Sequence[Example]
-    validation: Sequence[Example]
+    examples: Sequence[TuningExample]
+    validation: Sequence[TuningExample]
     settings: SoftPromptTuning
     vectors: Tensor
     epochs: list[Epoch] = field(default_factory=list)
@@ -313,7 +320,7 @@ def _last_better(epochs: Sequence[Epoch]) -> int:
     return last
 
 
-def _plain(examples: Sequence[Example]) -> list[list[list[int]]]:
+def _plain(examples: Sequence[TuningExample]) -> list[list[list[int]]]:
     return [[[int(token) for token in ids] for ids in example] for example in examples]
 
 

@@ -31,8 +31,8 @@ _FORMAT: Final = 1
 _WHAT: Final = "a file with a soft prompt of leakmeter"
 _TOKENS_PER_PASS: Final = 2048
 
-Ids = Sequence[int]
-Example = tuple[Ids, Ids]
+IdSequence = Sequence[int]
+TuningExample = tuple[IdSequence, IdSequence]
 """Token ids of a prompt, without the model's start tokens, and of the value behind it."""
 
 
@@ -88,7 +88,7 @@ def load_soft_prompt(path: Path, model: Any, tokenizer: Any) -> SoftPrompt:
     return replace(loaded, start_ids=HfTokenizer(tokenizer, model).start_ids)
 
 
-def check_examples(model: Any, examples: Sequence[Example], length: int, start_ids: tuple[int, ...]) -> None:
+def check_examples(model: Any, examples: Sequence[TuningExample], length: int, start_ids: tuple[int, ...]) -> None:
     """Refuse examples whose value is empty, whose prompt begins with start tokens, or that do not fit."""
     window: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     for number, (prompt, value) in enumerate(examples, 1):
@@ -113,7 +113,7 @@ def lead_of(model: Any, vectors: Tensor, start_ids: tuple[int, ...]) -> Tensor:
     return torch.cat([start, vectors.to(start)])
 
 
-def value_logits(model: Any, lead: Tensor, batch: Sequence[Example]) -> tuple[Tensor, Tensor]:
+def value_logits(model: Any, lead: Tensor, batch: Sequence[TuningExample]) -> tuple[Tensor, Tensor]:
     """Logits next to each token of the values, (token, vocab) in float32, and the tokens' ids; value after value."""
     # A value's last token need not be run.
     inputs = _embedded(model, lead, [(*prompt, *value[:-1]) for prompt, value in batch])
@@ -151,7 +151,7 @@ def _read(path: Path) -> SoftPrompt:
     return SoftPrompt(vectors, (), record["model"], record["tokenizer_sha256"], record["seed"], record["epoch"])
 
 
-def _embedded(model: Any, lead: Tensor, rows: Sequence[Ids]) -> Tensor:
+def _embedded(model: Any, lead: Tensor, rows: Sequence[IdSequence]) -> Tensor:
     """(row, column, width): the lead and then each row's tokens, padded at the end."""
     ids = torch.zeros((len(rows), max(map(len, rows))), dtype=torch.int64)
     for into, row in zip(ids, rows, strict=True):

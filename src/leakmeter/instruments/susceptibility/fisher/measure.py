@@ -14,13 +14,13 @@ from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
 from leakmeter.core.request import (
     NEUTRAL,
+    FisherProbes,
     GradientRequest,
     Gradients,
-    Place,
-    Probes,
     Sigma,
     TopTokens,
     Trial,
+    VectorPlace,
     ask,
     tokens_of,
 )
@@ -29,7 +29,7 @@ from leakmeter.instruments.susceptibility.measure import QueryItem
 from leakmeter.overriding import override
 from leakmeter.stats.fisher import estimated, probes_needed
 
-Method = Literal["deflated", "sketch", "top-k"]
+FisherMethod = Literal["deflated", "sketch", "top-k"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Fisher(Measure):
     distribution, `n_probes`, `n_query_tokens`, and for top-k `top_mass`, the log of the probability of these tokens.
     """
 
-    method: Method = "deflated"
+    method: FisherMethod = "deflated"
     """deflated, sketch or top-k."""
     sigma: tuple[Sigma, ...] = ("identity",)
     """Choice of Σ and μ: identity, as in the paper; embedding, from replacing each token by any token of the
@@ -79,8 +79,8 @@ class Fisher(Measure):
     """Seed of the random directions."""
 
     def __post_init__(self) -> None:
-        if self.method not in get_args(Method):
-            raise UnknownNameError("method", str(self.method), get_args(Method))
+        if self.method not in get_args(FisherMethod):
+            raise UnknownNameError("method", str(self.method), get_args(FisherMethod))
         sigma: object = self.sigma
         if isinstance(sigma, str) or not self.sigma or len(set(self.sigma)) < len(self.sigma):
             raise UsageError(f"sigma is {sigma!r}; give one or more different names, such as ('identity',)")
@@ -92,7 +92,7 @@ class Fisher(Measure):
                 raise UsageError(f"{field.replace('_', '-')} is {getattr(self, field)}; it has to be {least} or more")
         if self.relative_error is not None and not 0 < self.relative_error < 1:
             raise UsageError(f"relative-error is {self.relative_error}; it has to be above 0 and below 1")
-        place = Place.parse(self.place)
+        place = VectorPlace.parse(self.place)
         if "empirical" in self.sigma and place.kind == "query":
             raise UsageError(
                 "sigma 'empirical' is zero at place query: a context that stands before a query changes none of its "
@@ -128,7 +128,7 @@ class Fisher(Measure):
     def _request(self, item: QueryItem, n_probes: int, first: int = 0) -> GradientRequest:
         if not item.prompt.n_tokens(QUERY):
             raise UsageError(f"case '{item.id}' has no query, which Fisher susceptibility needs")
-        place = Place.parse(self.place)
+        place = VectorPlace.parse(self.place)
         is_empirical = "empirical" in self.sigma
         if is_empirical:
             _check_contexts(item)
@@ -138,7 +138,7 @@ class Fisher(Measure):
             place,
             TopTokens(self.top_k)
             if self.method == "top-k"
-            else Probes(n_probes, self.seed, item.id, first=first, n_range=n_range),
+            else FisherProbes(n_probes, self.seed, item.id, first=first, n_range=n_range),
             self.sigma,
             item.contexts.prompts if is_empirical else (),
             item.contexts.weights if is_empirical else (),

@@ -9,7 +9,7 @@ from leakmeter.instruments.susceptibility.fisher.result import (
     FEWEST_TO_CORRELATE,
     FisherResult,
     FisherSummary,
-    Value,
+    SigmaValue,
     ValuesOfSigma,
 )
 from leakmeter.instruments.susceptibility.report import ID, factor_table, too_few
@@ -202,13 +202,13 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
     yield _chart(results, summary)
 
 
-def _ranking(value: Value) -> b.Cell:
+def _ranking(value: SigmaValue) -> b.Cell:
     # Colours stand for nats, which a trace is not.
     return b.finding(value.fisher_nats, is_finding=not _is_rank(value.sigma))
 
 
 def _values(result: FisherResult) -> b.Table:
-    columns: b.Columns[Value] = [
+    columns: b.Columns[SigmaValue] = [
         (b.Column("Sigma"), lambda value: value.sigma),
         (b.Column("Value", "nats", shade=True), _ranking),
         (b.Column("Interval", "interval"), lambda value: b.interval(value.interval_nats)),
@@ -254,7 +254,7 @@ def _chart(results: Sequence[FisherResult], summary: FisherSummary) -> b.Chart:
             (entropies, b.Axis("entropy", "nats"), row.spearman_with_entropy),
         ):
             correlation = "" if rank is None else f", Spearman {nats_text(rank)}"
-            series = b.Series(
+            series = b.ChartSeries(
                 "scatter", [value.fisher_nats for value in values], xs, low=[low for low, _ in ends],
                 high=[high for _, high in ends], colour=number,
             )  # fmt: skip

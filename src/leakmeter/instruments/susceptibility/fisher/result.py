@@ -12,9 +12,9 @@ from leakmeter.core.quantity import Quantities, Quantity, SoFar
 from leakmeter.core.record import Record, frame_of
 from leakmeter.core.self_check import carried
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
-from leakmeter.instruments.susceptibility.result import KeptGradients, QueryResult, Values, usual_cost
+from leakmeter.instruments.susceptibility.result import KeptGradients, MeanByFactor, QueryResult, usual_cost
 from leakmeter.overriding import override
-from leakmeter.results.result import Part, PieceFields
+from leakmeter.results.result import PartContent, PieceFields
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,7 @@ _QUANTITIES: Final[Quantities] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Value(Record):
+class SigmaValue(Record):
     """What one Σ gives."""
 
     sigma: str
@@ -74,7 +74,7 @@ class FisherResult(QueryResult):
     relative_error: float | None
     max_probes: int
     seed: int
-    values: tuple[Value, ...]
+    values: tuple[SigmaValue, ...]
     """One for each Σ, in the order given."""
     entropy_nats: float
     """Of the next token."""
@@ -85,7 +85,7 @@ class FisherResult(QueryResult):
     """Probability of the tokens that top-k keeps; None of the other methods."""
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
+    def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:
         """The results of a run's queries, each as soon as its part is there."""
         measure = Fisher(**{**params, "sigma": tuple(params["sigma"])})
         for texts, measurements in carried(parts):
@@ -105,12 +105,12 @@ class FisherResult(QueryResult):
             )
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a Σ, with the fields of `Value` as columns, and the query's entropy and length."""
+        """One row a Σ, with the fields of `SigmaValue` as columns, and the query's entropy and length."""
         import pandas as pd
 
         intervals = pd.Series([value.interval_nats for value in self.values], dtype=object)
         numbers = {"entropy_nats": self.entropy_nats, "n_query_tokens": self.n_query_tokens}
-        return frame_of(Value, self.values).assign(interval_nats=intervals, **numbers)
+        return frame_of(SigmaValue, self.values).assign(interval_nats=intervals, **numbers)
 
     @classmethod
     @override
@@ -121,13 +121,13 @@ class FisherResult(QueryResult):
         return FisherSummary(n=len(results), values=values, **cost)
 
 
-def _value(sigma: str, numbers: Mapping[tuple[str, str], float], n_probes: int) -> Value:
+def _value(sigma: str, numbers: Mapping[tuple[str, str], float], n_probes: int) -> SigmaValue:
     from scipy.stats import t
 
     value, error = numbers[sigma, "fisher"], numbers[sigma, "standard_error"]
     # Student's: a few probes do not know their own scatter well.
     half = float(t.ppf((1 + _CONFIDENCE) / 2, n_probes - 1)) * error if n_probes else None
-    return Value(
+    return SigmaValue(
         sigma=sigma,
         fisher_nats=value,
         spread_nats=numbers[sigma, "spread"],
@@ -140,7 +140,7 @@ def _value(sigma: str, numbers: Mapping[tuple[str, str], float], n_probes: int) 
 
 
 def _warnings(
-    texts: Texts, values: Sequence[Value], measure: Fisher, n_probes: int, top_mass: float | None
+    texts: Texts, values: Sequence[SigmaValue], measure: Fisher, n_probes: int, top_mass: float | None
 ) -> Iterator[str]:
     if texts["answers"]:
         yield "Fisher susceptibility covers every next token; the query's answers play no part."
@@ -178,7 +178,7 @@ class RankedValue(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValuesOfSigma(Values):
+class ValuesOfSigma(MeanByFactor):
     """All queries' values of one Σ."""
 
     sigma: str

@@ -15,7 +15,7 @@ import numpy as np
 from leakmeter.core.files import read_text
 from leakmeter.core.measure import Measure
 from leakmeter.core.record import JsonObject
-from leakmeter.core.request import FloatArray, Sigma
+from leakmeter.core.request import Sigma
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
@@ -26,8 +26,8 @@ from leakmeter.instruments.susceptibility.study import (
     OPENNESS,
     SHOWS,
     VALUE,
-    Drawn,
-    Series,
+    QueryChoice,
+    QueryValues,
     Susceptibilities,
     estimated,
     rows_of_queries,
@@ -39,12 +39,13 @@ from leakmeter.report import blocks as b
 from leakmeter.report import charts
 from leakmeter.report.blocks import Chart
 from leakmeter.stats.agreement import held_out, pearson, spearman
-from leakmeter.stats.clusters import Estimate, Resamples
+from leakmeter.stats.arrays import FloatArray
+from leakmeter.stats.clusters import ClusterEstimate, Resamples
 from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.grid import Cell, Study
+from leakmeter.studies.grid import Study, StudyCell
 from leakmeter.studies.kind import Axes, Tables, of_kind
 from leakmeter.studies.study_report import beside, groups_of, intervals
-from leakmeter.studies.tables import Column, Row, cell_text, items_to_csv
+from leakmeter.studies.tables import StudyColumn, StudyRow, cell_text, items_to_csv
 
 _AGREEMENT: Final = "agreement"
 _TRUTH: Final = "susceptibility"
@@ -71,7 +72,7 @@ class Scatter:
     x_label: str
     xs: Sequence[float]
     """Of each item; on the logarithmic axis, those above 0."""
-    row: Row
+    row: StudyRow
     """Correlations of the items: `pearson` and `spearman`, each with its '_low' and '_high'."""
 
 
@@ -93,7 +94,7 @@ def queries(
                 (x, y) for x, y, item_group in zip(panel.xs, ys, groups, strict=True) if item_group == group and x > 0
             ]
             xs, heights = [x for x, _ in points], [y for _, y in points]
-            series.append(b.Series("scatter", heights, xs, name=b.Untrusted(group)))
+            series.append(b.ChartSeries("scatter", heights, xs, name=b.Untrusted(group)))
         n_left_out = sum(not x > 0 for x in panel.xs)
         label = panel.x_label + (f" ({n_left_out} at 0 or below not shown)" if n_left_out else "")
         scale: Any = "log" if n_left_out < len(panel.xs) else "linear"
@@ -103,7 +104,7 @@ def queries(
     return b.Chart("queries", title, drawn, footer=footer, columns=3, panel_inches=(3.2, 2.8))
 
 
-def agreement(rows: Sequence[Row], *, lines: Sequence[str], title: str, footer: str) -> b.Chart:
+def agreement(rows: Sequence[StudyRow], *, lines: Sequence[str], title: str, footer: str) -> b.Chart:
     """Spearman's correlation of each predictor; `lines` are columns whose values have a colour each."""
     names = list(dict.fromkeys(row[_PREDICTOR] for row in rows))
     groups = list(groups_of(rows, lines))
@@ -118,7 +119,7 @@ def agreement(rows: Sequence[Row], *, lines: Sequence[str], title: str, footer: 
 
 
 def levels(
-    panels: Sequence[tuple[str, str, Sequence[Row]]], *, x: str, lines: Sequence[str], title: str, footer: str
+    panels: Sequence[tuple[str, str, Sequence[StudyRow]]], *, x: str, lines: Sequence[str], title: str, footer: str
 ) -> b.Chart:
     """Mean susceptibility of levels; each panel has a title, a label of y, and rows."""
     rows = [row for _, _, of_panel in panels for row in of_panel]
@@ -133,14 +134,14 @@ def levels(
 
 
 def _beside(
-    draws: b.Draws,
-    rows: Sequence[Row],
+    draws: b.SeriesStyle,
+    rows: Sequence[StudyRow],
     value: str,
     column: str,
     places: Sequence[object],
     lines: Sequence[str],
     groups: Sequence[tuple[Any, ...]],
-) -> list[b.Series]:
+) -> list[b.ChartSeries]:
     """A series for each group of rows, side by side at the place of what the rows have in a column."""
     of_group = groups_of(rows, lines)
     series = []
@@ -152,18 +153,18 @@ def _beside(
 
 
 # ---- values of each place and Σ -------------------------------------------------------------------------------------
-def _varied(cell: Cell) -> Row:
+def _varied(cell: StudyCell) -> StudyRow:
     """Place, and other factors of a Fisher cell that Monte Carlo cells do not have."""
     factors = {name: value for name, value in cell.factors.items() if name in _OF_FISHER and name != "sigma"}
     return {"place": of_kind(cell.measure, Fisher).place, **factors}
 
 
-def _variant_of(cell: Cell, sigma: str) -> str:
+def _variant_of(cell: StudyCell, sigma: str) -> str:
     varied = [f"{name} {value}" for name, value in _varied(cell).items() if name != "place"]
     return ", ".join([of_kind(cell.measure, Fisher).place, *varied, sigma])
 
 
-def _series_of(cells: Sequence[FinishedCell]) -> Iterator[Series]:
+def _series_of(cells: Sequence[FinishedCell]) -> Iterator[QueryValues]:
     """The Monte Carlo susceptibility of a study's queries, then Eq. 9 for each place and Σ.
 
     That of Σ = 1 is in units of squared embeddings or states, which differ from model to model and place to place.
@@ -171,13 +172,13 @@ def _series_of(cells: Sequence[FinishedCell]) -> Iterator[Series]:
     for finished in cells:
         if not isinstance(finished.cell.measure, Fisher):
             row = {**finished.cell.factors, _ESTIMATOR: _MONTE_CARLO, "place": None, "sigma": None}
-            yield Series(finished, row, value_of(finished, "susceptibility"))
+            yield QueryValues(finished, row, value_of(finished, "susceptibility"))
     for finished in cells:
         if isinstance(finished.cell.measure, Fisher):
             shared = {name: value for name, value in finished.cell.factors.items() if name not in _OF_FISHER}
             for sigma in finished.cell.measure.sigma:
                 row = {**shared, _ESTIMATOR: "Fisher", "place": None, "sigma": sigma, **_varied(finished.cell)}
-                yield Series(finished, row, value_of(finished, "fisher", sigma), is_comparable=sigma != "identity")
+                yield QueryValues(finished, row, value_of(finished, "fisher", sigma), is_comparable=sigma != "identity")
 
 
 # ---- agreement with Monte Carlo -------------------------------------------------------------------------------------
@@ -238,11 +239,11 @@ def _variants_of(finished: FinishedCell) -> dict[str, list[float]]:
     return variants
 
 
-def _queries(cell: Cell) -> tuple[Any, ...]:
+def _queries(cell: StudyCell) -> tuple[Any, ...]:
     return cell.model, cell.dataset, cell.choice, cell.settings
 
 
-def _rows(line: _Line, seed: int) -> Iterator[Row]:
+def _rows(line: _Line, seed: int) -> Iterator[StudyRow]:
     truth, relations, openness = map(np.asarray, (line.truth, line.known("relation"), line.known(OPENNESS)))
     predictors = {**line.variants, **line.controls}
     values = np.asarray(list(predictors.values()))
@@ -254,10 +255,10 @@ def _rows(line: _Line, seed: int) -> Iterator[Row]:
             of_which, y, clusters = values[:, chosen], truth[chosen], relations[chosen]
         over = Resamples(range(len(y)) if clusters is None else clusters.tolist(), seed=seed)
         for name, x in zip(predictors, of_which, strict=True):
-            row: Row = {**line.reference.cell.factors, _PREDICTOR: name, _QUERIES: group}
+            row: StudyRow = {**line.reference.cell.factors, _PREDICTOR: name, _QUERIES: group}
             row |= {"n": len(y), "n_relations": over.n_clusters, **estimated("pearson", pearson(x, y, over))}
             row |= estimated("spearman", spearman(x, y, over))
-            partial = Estimate(None, None)
+            partial = ClusterEstimate(None, None)
             if name in line.variants:
                 partial = spearman(x, y, over, controls=list(of_which[len(line.variants) :]))
             yield row | estimated("partial_spearman", partial)
@@ -268,7 +269,7 @@ def _by_relation(values: FloatArray, relations: Any) -> FloatArray:
     return np.stack([values[:, relations == name].mean(axis=1) for name in dict.fromkeys(relations.tolist())], axis=1)
 
 
-def _chosen(line: _Line, seed: int) -> Iterator[Row]:
+def _chosen(line: _Line, seed: int) -> Iterator[StudyRow]:
     if line.eq_10 is None:
         return
     names, values = list(line.variants), list(line.variants.values())
@@ -276,16 +277,16 @@ def _chosen(line: _Line, seed: int) -> Iterator[Row]:
     outcome = held_out(values, line.truth, line.known("relation"), reference=reference, seed=seed)
     if outcome is None:
         return
-    row: Row = {**line.reference.cell.factors, "chosen": names[outcome.chosen], "of": len(names)}
+    row: StudyRow = {**line.reference.cell.factors, "chosen": names[outcome.chosen], "of": len(names)}
     row |= {"n": outcome.n_items, "n_relations": outcome.n_clusters}
-    row |= estimated("chosen_by_spearman", Estimate(outcome.chosen_by, None))
+    row |= estimated("chosen_by_spearman", ClusterEstimate(outcome.chosen_by, None))
     row |= estimated("spearman", outcome.held_out)
     yield row | estimated("eq_10_spearman", outcome.reference) | estimated("spearman_difference", outcome.difference)
 
 
 # ---- the study ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class Answered(Drawn):
+class Answered(QueryChoice):
     answer_tokens: int
 
 
@@ -295,16 +296,16 @@ class FisherSusceptibilities(Susceptibilities):
     settings: ClassVar = {**Susceptibilities.settings, "answer_tokens": "int"}
     columns: ClassVar = {
         **Susceptibilities.columns,
-        "sigma": Column("Σ"),
-        "partial_spearman": Column("Spearman given length, entropy, openness"),
-        "chosen_by_spearman": Column("Spearman it was chosen by"),
-        "eq_10_spearman": Column("of Eq. 10"),
-        "spearman_difference": Column("difference"),
+        "sigma": StudyColumn("Σ"),
+        "partial_spearman": StudyColumn("Spearman given length, entropy, openness"),
+        "chosen_by_spearman": StudyColumn("Spearman it was chosen by"),
+        "eq_10_spearman": StudyColumn("of Eq. 10"),
+        "spearman_difference": StudyColumn("difference"),
     }
     shows: ClassVar = {_AGREEMENT: "correlations of every variant with Monte Carlo susceptibility", **SHOWS}
 
     @override
-    def choice(self, settings: JsonObject) -> Drawn:
+    def choice(self, settings: JsonObject) -> QueryChoice:
         drawn = super().choice(settings)
         if "answer_tokens" not in settings:
             return drawn
@@ -318,7 +319,7 @@ class FisherSusceptibilities(Susceptibilities):
         return replace(measure, sigma=tuple(name for name in get_args(Sigma) if _may_have(measure, name)))
 
     @override
-    def references(self, cells: Sequence[Cell]) -> list[Cell]:
+    def references(self, cells: Sequence[StudyCell]) -> list[StudyCell]:
         """The Monte Carlo susceptibility of each model and choice of queries."""
         first = {_queries(cell): cell for cell in reversed(cells)}
         return [
@@ -333,7 +334,7 @@ class FisherSusceptibilities(Susceptibilities):
         ]
 
     @override
-    def items(self, finished: FinishedCell) -> Iterator[Row]:
+    def items(self, finished: FinishedCell) -> Iterator[StudyRow]:
         if isinstance(finished.cell.measure, Susceptibility):
             return super().items(finished)
         return rows_of_queries(finished.records, _variants_of(finished))
@@ -350,11 +351,11 @@ class FisherSusceptibilities(Susceptibilities):
         return tables(study, list(_series_of(cells)))
 
     @override
-    def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
+    def axes(self, study: Study, rows: Sequence[StudyRow]) -> Axes:
         return Axes(_PREDICTOR, ("spearman",)) if study.show == _AGREEMENT else super().axes(study, rows)
 
     @override
-    def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
+    def figure(self, study: Study, rows: Sequence[StudyRow], *, footer: str) -> Chart:
         shared = [name for name in study.cells[0].factors if name not in _OF_FISHER]
         if study.show != _AGREEMENT:
             x = self.axes(study, rows).x
@@ -364,7 +365,7 @@ class FisherSusceptibilities(Susceptibilities):
         return agreement(rows, lines=shared, title=study.title, footer=footer)
 
     @override
-    def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
+    def draw(self, study: Study, rows: Sequence[StudyRow], *, footer: str, stem: Path) -> None:
         """Of agreement also a figure for each Monte Carlo cell, drawn from the file of its queries (see `pages`)."""
         super().draw(study, rows, footer=footer, stem=stem)
         for cell in study.cells if study.show == _AGREEMENT else ():
@@ -393,7 +394,7 @@ class FisherSusceptibilities(Susceptibilities):
         return files
 
 
-def _panels(study: Study, rows: Sequence[Row], x: str) -> list[tuple[str, str, Sequence[Row]]]:
+def _panels(study: Study, rows: Sequence[StudyRow], x: str) -> list[tuple[str, str, Sequence[StudyRow]]]:
     """A panel for each variant: their units differ."""
     names = [_ESTIMATOR, "place", *(name for name in study.cells[0].factors if name in _OF_FISHER), "sigma"]
     names = [name for name in dict.fromkeys(names) if name != x]
@@ -407,7 +408,7 @@ def _panels(study: Study, rows: Sequence[Row], x: str) -> list[tuple[str, str, S
     ]
 
 
-def _queries_chart(study: Study, reference: Cell, rows: Sequence[Row], footer: str, file: Path) -> Chart:
+def _queries_chart(study: Study, reference: StudyCell, rows: Sequence[StudyRow], footer: str, file: Path) -> Chart:
     query_rows = list(csv.DictReader(io.StringIO(read_text(file, "file of queries"), newline="")))
 
     def is_of(row: Mapping[str, object]) -> bool:
@@ -426,7 +427,7 @@ def _queries_chart(study: Study, reference: Cell, rows: Sequence[Row], footer: s
         panels,
         [float(query[_TRUTH]) for query in query_rows],
         [query[OPENNESS] for query in query_rows],
-        ceiling=math.log(of_kind(reference.choice, Drawn).contexts),
+        ceiling=math.log(of_kind(reference.choice, QueryChoice).contexts),
         title=f"{study.title}: {', '.join((reference.model, *factors))}",
         footer=footer,
     )
@@ -436,7 +437,7 @@ def _unit(sigma: str) -> str:
     return "½ tr I, which ranks only" if sigma == "identity" else "Eq. 9, nats"
 
 
-def _file_of(reference: Cell) -> str:
+def _file_of(reference: StudyCell) -> str:
     return f"agreement-{reference.number:02}"
 
 

@@ -1,21 +1,21 @@
-"""Requests to a chunk: a prefix tree in which every distinct token is run once.
+"""Requests to a chunk: a prefix tree in which every distinct token goes through the model once.
 
-Sequences are sorted; in each group that shares a prefix the longest becomes a run from where its parent left off,
+Sequences are sorted; in each group that shares a prefix the longest becomes a branch from where its parent left off,
 and the others fork from it where they part:
 
-    whole   f f f a a a b b b q q y y      run 0, 13 tokens
-    − b     f f f a a a q q y y            run 1, forks from run 0 after 6
-    − a     f f f b b b q q y y            run 2, forks from run 0 after 3
+    whole   f f f a a a b b b q q y y      branch 0, 13 tokens
+    − b     f f f a a a q q y y            branch 1, forks from branch 0 after 6
+    − a     f f f b b b q q y y            branch 2, forks from branch 0 after 3
 
 A prompt that hides pieces has the states of its context from the prompt that hides none:
 
-    a hidden                    q q y y    run 3, forks from run 0 after 9, and does not attend to a
+    a hidden                    q q y y    branch 3, forks from branch 0 after 9, and does not attend to a
 
 A back end that can fork a sequence only where a pass over it ended learns from `Chunk.forks` where passes have to end:
 those over run 0 after 3 and 6 tokens, if none hides pieces.
 
-Where a guarantee is held against the first prompt of a request, that prompt is run apart: it forks from no other run
-and none forks from it. What is run of it, and beside what, then follows from itself alone.
+Where a guarantee is held against the first prompt of a request, that prompt stands apart: it forks from no other branch
+and none forks from it. What of it goes through the model, and beside what, then follows from itself alone.
 
 Where a model's numbers depend on how long a pass is, `Chunk.side_of` parts the sequences: each side has a tree of its
 own.
@@ -30,49 +30,50 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core.prompt import IntArray, Prompt
+from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import PromptStates
 from leakmeter.core.request import GradientRequest, Request, tokens_of
 from leakmeter.errors import UsageError
+from leakmeter.stats.arrays import IntArray
 
-Keys = npt.NDArray[np.uint64]
+PrefixKeys = npt.NDArray[np.uint64]
 Ranges = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One pass over the tokens of a sequence that no earlier run has covered."""
+class Branch:
+    """The tokens of a sequence that no earlier branch has."""
 
     ids: IntArray
     """Token ids of the whole sequence, (token,)."""
     positions: IntArray
     parent: int
-    """Index of the run whose sequence this one forks from; −1 for none."""
+    """Index of the branch whose sequence this one forks from; −1 for none."""
     fork: int
-    """Number of leading tokens shared with the parent's sequence, already run there."""
+    """Number of leading tokens shared with the parent's sequence, which has them already."""
     row_tokens: IntArray
     """Indices into the sequence, each ≥ fork, whose logits are wanted, (row,)."""
     row_slots: IntArray
     """Where in the chunk's rows each of them goes, (row,)."""
     hidden: Ranges = ()
-    """Ranges [start, end) of leading tokens, all before `fork`, that no token of this run attends to."""
+    """Ranges [start, end) of leading tokens, all before `fork`, that no token of this branch attends to."""
     apart: bool = False
-    """Whether nothing of another run may be in its passes, nor states of one that is not apart be its start."""
+    """Whether nothing of another branch may be in its passes, nor states of one that is not apart be its start."""
     side: int = 0
-    """Runs of different sides share neither a pass nor states."""
+    """Branches of different sides share neither a pass nor states."""
 
     @property
     def n_tail(self) -> int:
         return len(self.ids) - self.fork
 
 
-Layout = tuple[tuple[Run, ...], tuple[IntArray, ...], int]
-"""Runs, the slots of each request's rows, and how many slots there are."""
+TreeLayout = tuple[tuple[Branch, ...], tuple[IntArray, ...], int]
+"""Branches, the slots of each request's rows, and how many slots there are."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Requests answered together. A back end may follow `runs`; if it cannot fork, none are made."""
+    """Requests answered together. A back end may follow `branches`; if it cannot fork, none are made."""
 
     requests: tuple[Request, ...]
     round: int = 0
@@ -81,11 +82,11 @@ class Chunk:
     """Position of a sequence's last token to the side that it is on; None where all are on one."""
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> TreeLayout:
         return _lay_out(self.requests, self.side_of or (lambda last: 0))
 
     @property
-    def runs(self) -> tuple[Run, ...]:
+    def branches(self) -> tuple[Branch, ...]:
         """What is to be run, parents first."""
         return self.layout[0]
 
@@ -97,10 +98,10 @@ class Chunk:
     def forks(self, begun: Set[int] = frozenset()) -> tuple[tuple[int, ...], ...]:
         """For each run, the numbers of leading tokens after which others fork from it, ascending; without those runs
         that are begun in another way."""
-        forks: list[set[int]] = [set() for _ in self.runs]
-        for index, run in enumerate(self.runs):
-            if run.parent >= 0 and index not in begun:
-                forks[run.parent].add(run.fork)
+        forks: list[set[int]] = [set() for _ in self.branches]
+        for index, branch in enumerate(self.branches):
+            if branch.parent >= 0 and index not in begun:
+                forks[branch.parent].add(branch.fork)
         return tuple(tuple(sorted(each)) for each in forks)
 
     @property
@@ -113,7 +114,7 @@ class Chunk:
     @property
     def n_tree_tokens(self) -> int:
         """Distinct tokens of the prefix tree: what has to be run."""
-        return sum(run.n_tail for run in self.runs)
+        return sum(branch.n_tail for branch in self.branches)
 
     @property
     def n_full_pass_tokens(self) -> int:
@@ -133,7 +134,7 @@ def n_full_pass_tokens(requests: Sequence[Request]) -> int:
 
 
 @dataclass(slots=True)
-class _Branch:
+class _BranchDraft:
     sequence: int
     parent: int
     fork: int
@@ -141,8 +142,8 @@ class _Branch:
     slot_of: dict[int, int] = field(default_factory=dict)  # index in the sequence -> slot
 
 
-def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
-    """The chunk that answers the requests of a round. The order of its runs depends on the requests alone."""
+def chunk_of(requests: Sequence[Request], round: int = 0) -> Chunk:
+    """The chunk that answers the requests of a round. The order of its branches depends on the requests alone."""
     for request in requests:
         if not request.rows.stop:
             raise UsageError("the response has no tokens to score; give at least one")
@@ -151,9 +152,9 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
     return Chunk(tuple(requests), round)
 
 
-def _lay_out(requests: Sequence[Request], side_of: Callable[[int], int]) -> Layout:
+def _lay_out(requests: Sequence[Request], side_of: Callable[[int], int]) -> TreeLayout:
     sequences: list[tuple[IntArray, IntArray]] = []
-    keys: list[Keys] = []
+    keys: list[PrefixKeys] = []
     seen: dict[tuple[bytes, bool], int] = {}
     apart: set[int] = set()  # sequences that share nothing with the others
 
@@ -200,7 +201,7 @@ def _lay_out(requests: Sequence[Request], side_of: Callable[[int], int]) -> Layo
                 branch = hiding.setdefault((sequence, prompt.hidden_tokens, prompt.n_before), len(branches))
                 if branch == len(branches):
                     parent = _holder(branches, branch_of[sequence], prompt.n_before - 1)
-                    branches.append(_Branch(sequence, parent, prompt.n_before, prompt.hidden_tokens))
+                    branches.append(_BranchDraft(sequence, parent, prompt.n_before, prompt.hidden_tokens))
             for j, row in enumerate(rows):
                 token = len(prompt.ids) - 1 + row
                 owner = _holder(branches, branch, token)
@@ -209,8 +210,8 @@ def _lay_out(requests: Sequence[Request], side_of: Callable[[int], int]) -> Layo
                 table[i, j] = slot
         slots.append(table)
 
-    runs = tuple(
-        Run(
+    laid_out = tuple(
+        Branch(
             *sequences[branch.sequence],
             parent=branch.parent,
             fork=branch.fork,
@@ -222,10 +223,10 @@ def _lay_out(requests: Sequence[Request], side_of: Callable[[int], int]) -> Layo
         )
         for branch in branches
     )
-    return runs, tuple(slots), n_slots
+    return laid_out, tuple(slots), n_slots
 
 
-def plan_contexts(requests: Sequence[GradientRequest]) -> Chunk:
+def chunk_of_contexts(requests: Sequence[GradientRequest]) -> Chunk:
     """A chunk that finds the states of a place behind contexts: for each request that needs them, a request for each of
     its contexts, in order, with rows from the first token whose vectors vary to the last one."""
     states: list[Request] = []
@@ -235,10 +236,10 @@ def plan_contexts(requests: Sequence[GradientRequest]) -> Chunk:
             last = max(i for i, piece in enumerate(prompt.pieces) if piece.role == role)
             needed = Prompt(prompt.pieces[: last + 1])
             states.append(Request((needed,), (), PromptStates(len(needed.ids) - int(tokens_of(needed, role)[0]))))
-    return plan(states)
+    return chunk_of(states)
 
 
-def _holder(branches: Sequence[_Branch], branch: int, token: int) -> int:
+def _holder(branches: Sequence[_BranchDraft], branch: int, token: int) -> int:
     """The branch that runs a token, among a sequence's branch and those it forks from."""
     while token < branches[branch].fork:
         branch = branches[branch].parent
@@ -254,13 +255,13 @@ def _sequence(prompt: Prompt, response: tuple[int, ...], n_rows: int) -> tuple[I
 
 
 def _decompose(
-    keys: Sequence[Keys], lasting: Set[int], apart: Set[int], sides: Sequence[int]
-) -> tuple[list[_Branch], list[int]]:
+    keys: Sequence[PrefixKeys], lasting: Set[int], apart: Set[int], sides: Sequence[int]
+) -> tuple[list[_BranchDraft], list[int]]:
     """Cut each side's tree of sequences into branches, parents first; returns them and each sequence's branch. A
     branch's main sequence is a lasting one, so that its states are held once, else the longest."""
     # Big-endian bytes sort as the numbers do, and compare in C.
     order = sorted(set(range(len(keys))) - apart, key=lambda i: keys[i].astype(">u8").tobytes())
-    branches = [_Branch(i, -1, 0) for i in sorted(apart)]
+    branches = [_BranchDraft(i, -1, 0) for i in sorted(apart)]
     branch_of = [0] * len(keys)
     for number, branch in enumerate(branches):
         branch_of[branch.sequence] = number
@@ -271,7 +272,7 @@ def _decompose(
         group, parent, fork = todo.pop()
         main = max(group, key=lambda i: (i in lasting, len(keys[i])))
         number = len(branches)
-        branches.append(_Branch(main, parent, fork))
+        branches.append(_BranchDraft(main, parent, fork))
         by_depth: dict[int, list[int]] = {}
         for other in group:
             shared = _common_prefix(keys[main], keys[other])
@@ -283,14 +284,14 @@ def _decompose(
     return branches, branch_of
 
 
-def _split(keys: Sequence[Keys], ordered: Sequence[int], depth: int) -> list[list[int]]:
+def _split(keys: Sequence[PrefixKeys], ordered: Sequence[int], depth: int) -> list[list[int]]:
     parts: dict[int, list[int]] = {}
     for i in ordered:
         parts.setdefault(int(keys[i][depth]), []).append(i)
     return list(parts.values())
 
 
-def _common_prefix(left: Keys, right: Keys) -> int:
+def _common_prefix(left: PrefixKeys, right: PrefixKeys) -> int:
     n = min(len(left), len(right))
     differs = left[:n] != right[:n]
     first = int(np.argmax(differs)) if n else 0

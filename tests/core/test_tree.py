@@ -11,10 +11,10 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
-from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request
+from leakmeter.core.tree import Chunk, chunk_of
 from leakmeter.errors import UnknownNameError, UsageError
 
 CONTEXT = (Piece("a", "context", (3, 4, 5)), Piece("b", "context", (6,)), Piece("a", "context", (7,)))
@@ -70,30 +70,30 @@ def n_trie_nodes(requests: Sequence[Request]) -> int:
 def check(chunk: Chunk, requests: Sequence[Request]) -> None:
     assert chunk.requests == tuple(requests)
     assert chunk.n_tree_tokens == n_trie_nodes(requests)
-    for index, run in enumerate(chunk.runs):
-        assert -1 <= run.parent < index
-        assert 0 <= run.fork < len(run.ids) == len(run.positions)
-        assert run.n_tail == len(run.ids) - run.fork
-        if run.parent < 0:
-            assert run.fork == 0
+    for index, branch in enumerate(chunk.branches):
+        assert -1 <= branch.parent < index
+        assert 0 <= branch.fork < len(branch.ids) == len(branch.positions)
+        assert branch.n_tail == len(branch.ids) - branch.fork
+        if branch.parent < 0:
+            assert branch.fork == 0
         else:
-            parent = chunk.runs[run.parent]
-            assert run.fork <= len(parent.ids)
-            np.testing.assert_array_equal(run.ids[: run.fork], parent.ids[: run.fork])
-            np.testing.assert_array_equal(run.positions[: run.fork], parent.positions[: run.fork])
+            parent = chunk.branches[branch.parent]
+            assert branch.fork <= len(parent.ids)
+            np.testing.assert_array_equal(branch.ids[: branch.fork], parent.ids[: branch.fork])
+            np.testing.assert_array_equal(branch.positions[: branch.fork], parent.positions[: branch.fork])
             # A fork below the parent's own would rather have been the grandparent's.
-            assert run.fork >= parent.fork
-        assert len(run.row_tokens) == len(run.row_slots) > 0
-        assert (run.row_tokens >= run.fork).all()
-        assert (run.row_tokens < len(run.ids)).all()
-        assert len(set(run.row_tokens.tolist())) == len(run.row_tokens)
+            assert branch.fork >= parent.fork
+        assert len(branch.row_tokens) == len(branch.row_slots) > 0
+        assert (branch.row_tokens >= branch.fork).all()
+        assert (branch.row_tokens < len(branch.ids)).all()
+        assert len(set(branch.row_tokens.tolist())) == len(branch.row_tokens)
     owner = {
-        int(slot): (run, int(token))
-        for run in chunk.runs
-        for token, slot in zip(run.row_tokens, run.row_slots, strict=True)
+        int(slot): (branch, int(token))
+        for branch in chunk.branches
+        for token, slot in zip(branch.row_tokens, branch.row_slots, strict=True)
     }
     assert sorted(owner) == list(range(chunk.n_slots))
-    assert sum(len(run.row_slots) for run in chunk.runs) == chunk.n_slots
+    assert sum(len(branch.row_slots) for branch in chunk.branches) == chunk.n_slots
     # The same question is answered by the same slot, another question by another.
     by_path: dict[tuple[Node, ...], int] = {}
     for request, slots in zip(requests, chunk.slots, strict=True):
@@ -101,9 +101,9 @@ def check(chunk: Chunk, requests: Sequence[Request]) -> None:
         assert slots.shape == (len(request.prompts), len(rows))
         for i, prompt in enumerate(request.prompts):
             for j, row in enumerate(rows):
-                run, token = owner[int(slots[i, j])]
+                branch, token = owner[int(slots[i, j])]
                 path = tuple(fed(prompt, request.response, row))
-                assert list(zip(run.positions[: token + 1], run.ids[: token + 1], strict=True)) == list(path)
+                assert list(zip(branch.positions[: token + 1], branch.ids[: token + 1], strict=True)) == list(path)
                 assert by_path.setdefault(path, int(slots[i, j])) == slots[i, j]
     assert len(by_path) == chunk.n_slots
 
@@ -144,15 +144,15 @@ def request_lists(draw: st.DrawFn) -> list[Request]:
 @settings(max_examples=examples(300))
 @given(request_lists())
 def test_every_slot_is_its_prefix_and_no_token_is_run_twice(requests: list[Request]) -> None:
-    check(plan(requests), requests)
+    check(chunk_of(requests), requests)
 
 
 def test_a_full_pass_reads_all_but_the_last_token_of_a_response() -> None:
     prompts = (Prompt((Piece("a", "frame", (5, 6, 7)),)), Prompt((Piece("a", "frame", (5, 6)),)))
     for n in (1, 2, 3):
         request = Request(prompts, tuple(range(n)), TargetLogProbs())
-        assert plan([request]).n_full_pass_tokens == 3 + 2 + 2 * (n - 1)
-    assert plan([request]).round == 0
+        assert chunk_of([request]).n_full_pass_tokens == 3 + 2 + 2 * (n - 1)
+    assert chunk_of([request]).round == 0
 
 
 @seed(4)
@@ -161,13 +161,13 @@ def test_a_full_pass_reads_all_but_the_last_token_of_a_response() -> None:
 def test_the_order_of_requests_does_not_change_the_tree(requests: list[Request], random: Random) -> None:
     shuffled = list(requests)
     random.shuffle(shuffled)
-    one, other = plan(requests), plan(shuffled)
+    one, other = chunk_of(requests), chunk_of(shuffled)
     assert one.n_tree_tokens == other.n_tree_tokens
     assert one.n_slots == other.n_slots
     assert one.n_full_pass_tokens == other.n_full_pass_tokens
 
     def shape(chunk: Chunk) -> list[tuple[bytes, bytes, int]]:
-        return [(run.ids.tobytes(), run.positions.tobytes(), run.fork) for run in chunk.runs]
+        return [(branch.ids.tobytes(), branch.positions.tobytes(), branch.fork) for branch in chunk.branches]
 
     assert shape(one) == shape(other)
 
@@ -175,10 +175,10 @@ def test_the_order_of_requests_does_not_change_the_tree(requests: list[Request],
 def test_empty_prompts_and_responses_are_refused() -> None:
     for prompt, response, words in ((Prompt(()), (1,), "the prompt is empty"), (PROMPT, (), "has no tokens")):
         with pytest.raises(UsageError, match=words):
-            plan([Request((prompt,), response, TargetLogProbs())])
+            chunk_of([Request((prompt,), response, TargetLogProbs())])
 
 
 def test_many_nested_prefixes_do_not_recurse() -> None:
     prompts_ = tuple(Prompt((Piece("f", "frame", (1,) * n + (2,)),)) for n in range(1, 1100))
-    chunk = plan([Request(prompts_, (0,), TargetLogProbs())])
+    chunk = chunk_of([Request(prompts_, (0,), TargetLogProbs())])
     assert chunk.n_tree_tokens == 1099 + 1099
