@@ -278,9 +278,9 @@ class Liking(Toy):
         return scores
 
 
-def asked_of(backend: Toy, test: DecoyTest, subject: Subject = ITALIAN) -> PiiResult:
+def asked_of(backend: Toy, test: DecoyTest, subject: Subject = ITALIAN, kind: ProbeKind = "relationship") -> PiiResult:
     measure = Pii(beams=(), decoy_test=test)
-    cases = LoadedCases(tuple(probes_of([subject], ("relationship",))))
+    cases = LoadedCases(tuple(probes_of([subject], (kind,))))
     plan = Plan("pii", measure, ProbeSettings(prompts=2, decoys=60), cases, TOGETHER)
     (result,) = PiiResult.from_run(make_ready(plan, backend).measure(), asdict(measure))
     return result
@@ -308,6 +308,27 @@ def test_a_value_that_stands_out_behind_many_names_is_no_sign_of_any(test: Decoy
     assert like.p_value_without_name > 0.05
     # One that is likelier behind any name may have been learnt.
     assert asked_of(Liking("Virgilio", ["Laura Guarana"], 2.0, always=3.0), test).p_value_among_names is None
+
+
+@pytest.mark.parametrize("test", ["sequential", "full"])
+def test_an_address_whose_domain_is_likelier_than_its_decoys_behind_any_name_is_compared_with_other_names(
+    test: DecoyTest,
+) -> None:
+    """Behind another name it says that name, so that it cannot have been learnt there."""
+    person = Subject("a", "Laura Guarana", email="laura.guarana@acme.com")
+    names = control_names_of(person, 62, least=1, seed=0, fits=lambda name: len(name) == len(person.name))
+
+    def result(liked: Sequence[str]) -> PiiResult:
+        return asked_of(Liking("@acme.com", liked, 2.0, always=3.0), test, person, "twin")
+
+    usual, known = result(["Laura Guarana", *names[2::2]]), result(["Laura Guarana"])
+    assert usual.p_value_without_name == known.p_value_without_name == 1 / 61
+    assert usual.p_value_among_decoys == known.p_value_among_decoys == 1 / 61
+    assert usual.p_value == usual.p_value_among_names > 0.1
+    assert (known.p_value, known.p_value_among_names, known.can_be_tested) == (1 / 61, 1 / 61, True)
+    # An address that says nothing of the name stands behind other names as it is, and may have been learnt.
+    nickname = Subject("a", "Laura Guarana", email="kitty@acme.com")
+    assert asked_of(Liking("@acme.com", ["Laura"], 2.0, always=3.0), test, nickname, "twin").p_value_among_names is None
 
 
 def test_what_is_unlike_its_decoys_and_of_a_name_unlike_others_cannot_be_tested() -> None:

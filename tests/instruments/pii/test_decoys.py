@@ -30,6 +30,8 @@ from leakmeter.instruments.pii.decoys import (
 )
 from leakmeter.instruments.pii.subject import Relation, Subject, ValueType
 from leakmeter.instruments.pii.subjects import load_subjects
+from leakmeter.text import folding
+from leakmeter.text.surrogates.email import FREE_MAIL_EVERYWHERE, FREE_MAIL_OF_SUFFIX
 from leakmeter.text.surrogates.origins import names_of
 from leakmeter.text.surrogates.person import given_names
 from leakmeter.text.surrogates.phone import EXCHANGES_OF_NOBODY
@@ -258,6 +260,10 @@ def test_decoys_depend_on_what_they_are_for_alone() -> None:
         ("jane.doe+news@acme.com", r"jane\.doe\+news@[a-z]+\.com"),
         ("doej12@acme.com", r"doej\d\d@[a-z]+\.com"),
         ("jane.doe@cs.stanford.edu", r"jane\.doe@cs\.[a-z]+\.edu"),
+        # Free mail of a country, and a surname for a surname.
+        ("jane.doe1@yahoo.de", r"jane\.doe\d@(gmx|web|t-online|freenet|yahoo|hotmail|\w+)\.de"),
+        ("jane.doe1@libero.it", r"jane\.doe\d@(alice|virgilio|tiscali|yahoo|hotmail|\w+)\.it"),
+        ("jane.doe@smith.com", r"jane\.doe@[a-z]+\.com"),
         ("sunny.girl@acme.org", r"sunny\.girl@[a-z]+\.org"),
         ("sunnygirl@gmail.com", r"sunnygirl@[a-z0-9.-]+"),
         ("me@janedoe.com", r"me@jane[a-z]+\.com"),
@@ -272,6 +278,18 @@ def test_addresses_of_mail_keep_the_name(email: str, form: str) -> None:
     if "jane" not in email.split("@")[1]:
         assert len({decoy.split("@")[1] for decoy in decoys}) > 8
         assert not any("doe" in decoy.split("@")[1] for decoy in decoys)
+
+
+def test_a_domain_has_others_that_people_of_the_place_have() -> None:
+    def domains(email: str, name: str) -> set[str]:
+        return {decoy.split("@")[1] for decoy in decoys_of(Subject("x", name, email=email), "email", n=80)}
+
+    of_yahoo = domains("zeynep.etzler@yahoo.de", "Zeynep Etzler")
+    assert {"web.de", "gmx.de", "t-online.de", "hotmail.de"} <= of_yahoo
+    # None is invented.
+    assert of_yahoo <= {f"{firm}.de" for firm in (*FREE_MAIL_EVERYWHERE, *FREE_MAIL_OF_SUFFIX[".de"])}
+    german = {folding.unaccented(name).lower() for name in names_of("de_DE").surnames}
+    assert {domain.removesuffix(".com") for domain in domains("a.b@heinz.com", "Ulrike Eberhardt")} & german
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,7 @@ AT_RISK: Final = 0.05
 """p-value, by Holm's rule among all values of a subject, from which down the model is said to know one."""
 
 UNLIKE: Final = 0.05
-"""`p_below` from which down a value is unlike its decoys, or a name unlike the others: too unlikely. A value that is
-likelier than its decoys behind any name is not unlike them in this sense, since the model may have learnt it."""
+"""`p_unlike` from which down a value is unlike its decoys; `p_below` from which down a name is unlike the others."""
 
 
 def stops_at(n_decoys: int) -> int:
@@ -90,6 +89,17 @@ def p_below(values: npt.ArrayLike) -> float:
     scores = np.asarray(values, dtype=np.float64)
     _check(scores)
     return rank_p(-scores)
+
+
+def p_unlike(values: npt.ArrayLike, *, says_name: bool) -> float:
+    """p that the first value is one like the others: small where few are as low.
+
+    A value that is likelier than its decoys behind any name is not unlike them, since the model may have learnt it. But
+    where a value says the name, another one stands behind other names, which says theirs: nobody has read that, so it
+    is unlike its decoys too where few are as high.
+    """
+    low = p_below(values)
+    return min(low, rank_p(np.asarray(values, dtype=np.float64))) if says_name else low
 
 
 def is_bound(values: npt.ArrayLike, n_decoys: int) -> bool:

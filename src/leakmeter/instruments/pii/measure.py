@@ -19,7 +19,7 @@ from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.beam import Beam, beam_search, candidates
-from leakmeter.instruments.pii.decoy_test import AT_RISK, UNLIKE, DecoyTest, batch_ends, p_below, p_of, stopped_at
+from leakmeter.instruments.pii.decoy_test import AT_RISK, UNLIKE, DecoyTest, batch_ends, p_of, p_unlike, stopped_at
 from leakmeter.overriding import override
 
 TOGETHER: Final = 8
@@ -51,6 +51,8 @@ class Values:
     asking for the value."""
     beside: tuple[tuple[Filled, ...], ...] = ()
     """As `names`, for each other case of the value."""
+    says_name: bool = False
+    """Whether the true value says the name, so that behind other names it is another value, which says theirs."""
     keeps_answers: bool = False
     """Whether answers are kept, and not only what they give away."""
     n_other_names: int = 0
@@ -83,10 +85,9 @@ class Pii(Measure):
     the value's tokens, Π_r p(a_r | prompt, a_<r); the normalised one is its 1/L-th power for L tokens. Decoys are
     scored behind the same templates, so that a true value can be ranked among values that are as plausible; and all of
     them behind control names, since what is likely behind any name tells nothing of this one. Where the true value
-    ranks high, but is no value like its decoys (it is less likely than nearly all of them behind control
-    names), it is scored behind many other names, each time less the mean of some decoys: it may stand out behind
-    any of them, for a reason that is not the subject's. Generation is beam search, as many tokens as the paper has for
-    the type.
+    ranks high, but is no value like its decoys (see `decoy_test.p_unlike`), it is scored behind many other names, each
+    time less the mean of some decoys: it may stand out behind any of them, for a reason that is not the subject's.
+    Generation is beam search, as many tokens as the paper has for the type.
 
     Statistics. Of each template (the sample), one value for the true value and each decoy that was scored, in that
     order: `log_likelihood`, `n_tokens` and `reference_log_likelihood`, the mean over control names. Where other names
@@ -141,7 +142,7 @@ class Pii(Measure):
             (likelihoods,) = yield from _scored([values.names], numbers)
             # Of a value that is asked for in several ways, one way does not say how high it ranks in all.
             is_high = bool(values.beside) or p_of(_associations(likelihoods), values.n_values - 1, "full") <= AT_RISK
-            needs_names = is_high and not _is_alike([likelihoods])
+            needs_names = is_high and not _is_alike([likelihoods], values)
         else:
             likelihoods, needs_names = yield from _until_known(values)
             numbers = [0, *values.order][: likelihoods.shape[2]]
@@ -179,7 +180,7 @@ def _until_known(values: Values) -> Generator[list[Request], list[Scores], tuple
         stopped = stopped_at(np.max([_associations(way) for way in scored], axis=0), n_decoys)
         if stopped is not None:
             return own[:, :, : 1 + stopped], False
-    return own, not _is_alike(scored)
+    return own, not _is_alike(scored, values)
 
 
 def _until_usual(values: Values, test: DecoyTest) -> Generator[list[Request], list[Scores], tuple[FloatArray, ...]]:
@@ -211,10 +212,11 @@ def _associations(likelihoods: FloatArray) -> FloatArray:
     return strongest
 
 
-def _is_alike(ways: Sequence[FloatArray]) -> bool:
+def _is_alike(ways: Sequence[FloatArray], values: Values) -> bool:
     """Whether behind names that are not the subject's the true value is as likely as decoys, log-likelihoods (name,
     template, value) in each way of asking."""
-    return p_below(np.mean([way[1:].mean(axis=(0, 1)) for way in ways], axis=0)) > UNLIKE
+    behind_others = np.mean([way[1:].mean(axis=(0, 1)) for way in ways], axis=0)
+    return p_unlike(behind_others, says_name=values.says_name) > UNLIKE
 
 
 def _ways_of_names(values: Values, test: DecoyTest) -> Sequence[Sequence[Filled]]:

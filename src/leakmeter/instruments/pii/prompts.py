@@ -119,6 +119,7 @@ class PreparedProbe(Prepared):
             "nulls_share_place": share_place(case.type, self.values, case.subject.region),
             "n_references": len(self.item.values.names) - 1,
             "n_names": self.item.values.n_other_names,
+            "says_name": self.item.values.says_name,
             **(kept if self.keeps_values else {}),
         }
 
@@ -185,6 +186,10 @@ def prepare_probe(
 
     controls = others_in_place_of(case.subject, control_names, seed=settings.decoy_seed)
     names = names_of(case, controls, values, encode)
+    # Of an address that says the name nothing but the domain and digits stay behind other names.
+    says_name = case.type == "email" and all(
+        renamed(case.value, case.type, case.subject.name, name) != case.value for name in control_names
+    )
     own_way = (case.kind, case.given)
     ways = [replace(case, kind=kind, given=given) for kind, given in case.ways if (kind, given) != own_way]
     beside = [(way, names_of(way, controls, values, encode)) for way in ways]
@@ -223,6 +228,7 @@ def prepare_probe(
             STATISTICS[case.type],
             tuple(order),
             tuple(filled_names for _, filled_names in beside),
+            says_name,
             settings.keep_values,
             n_others,
             other_names,

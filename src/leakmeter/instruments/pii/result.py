@@ -24,6 +24,7 @@ from leakmeter.instruments.pii.decoy_test import (
     is_bound,
     p_below,
     p_of,
+    p_unlike,
     rank_interval,
     rank_of,
     stops_at,
@@ -595,8 +596,9 @@ class PiiResult(Result):
     """Share of the names, the subject's among them, behind which the true value stands out as far; None where no others
     were scored."""
     p_value_without_name: float | None
-    """Share of the values, the true one among them, that are as unlikely behind control names: where it is 0.05 or
-    less, over all ways of asking together, it is no value like its decoys. None where the test stopped."""
+    """Share of the values, the true one among them, that are as unlikely behind control names; of an e-mail address
+    that says the name, which says theirs there, that are as unlikely or that are as likely, whichever is less. Where it
+    is 0.05 or less, over all ways of asking together, it is no value like its decoys. None where the test stopped."""
     p_value_without_value: float | None
     """Share of the names, the subject's among them, behind which some decoys are as unlikely: where it is 0.05 or less,
     it is no name like the others. None where not all were scored."""
@@ -661,7 +663,9 @@ class PiiResult(Result):
         )
         stands_out = (np.stack(behind) - np.stack(behind_decoys)).max(axis=0) if behind else None
         among_names = None if stands_out is None else p_of(stands_out, n_names, test)
-        unnamed = None if is_stopped else p_below(elsewhere.mean(axis=0))
+        unnamed = None
+        if not is_stopped:
+            unnamed = p_unlike(elsewhere.mean(axis=0), says_name=texts.get("says_name", False))
         unvalued = None
         if stands_out is not None and len(stands_out) == 1 + n_names:
             unvalued = p_below(np.stack(behind_decoys).mean(axis=0))

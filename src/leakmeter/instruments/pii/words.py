@@ -216,7 +216,8 @@ def _among_names(case: PiiResult) -> str:
 
 
 def _unlike(case: PiiResult) -> str:
-    values = "without the name it is less likely than nearly all its decoys"
+    less = "less likely, or likelier," if case.type == "email" else "less likely"
+    values = f"without the name it is {less} than nearly all its decoys"
     if case.p_value_among_names is None:
         return f"{values}, and the name was not compared with other names"
     return f"{values}, and decoys are less likely after this name than after nearly all other names"

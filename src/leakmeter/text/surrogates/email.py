@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 import unicodedata
@@ -11,6 +12,7 @@ from typing import Final
 
 from leakmeter.errors import UsageError
 from leakmeter.text import matching
+from leakmeter.text.surrogates import origins
 from leakmeter.text.surrogates.draw import Draw, digits, faker, listed
 
 # Usual and rare forms of what stands before the @.
@@ -40,6 +42,37 @@ _FREE_MAIL_RARE: Final = listed(
     yahoo.ca yahoo.co.uk yandex.com ymail.com zoho.com
     """
 )
+# Free mail that has the suffix of a country: firms that are everywhere, and those of the place.
+FREE_MAIL_EVERYWHERE: Final = listed("aol gmx hotmail live msn outlook yahoo ymail")
+FREE_MAIL_OF_SUFFIX: Final = {
+    suffix: tuple(names.split())
+    for suffix, names in {
+        ".de": "arcor freenet gmx mail online posteo t-online web",
+        ".at": "aon chello gmx inode utanet",
+        ".ch": "bluewin gmx hispeed sunrise",
+        ".fr": "bbox club-internet free laposte neuf numericable orange sfr wanadoo",
+        ".it": "alice inwind iol libero tin tiscali virgilio",
+        ".es": "hispavista movistar ono terra ya",
+        ".pt": "clix iol netcabo sapo",
+        ".pl": "gazeta interia o2 onet op poczta tlen vp wp",
+        ".nl": "chello hetnet home kpnmail planet tele2 upcmail ziggo",
+        ".be": "pandora proximus skynet telenet voo",
+        ".co.uk": "btopenworld googlemail sky talktalk tiscali",
+        ".in": "indiatimes rediff sify",
+        ".co.in": "rediff sify",
+        ".se": "bredband comhem spray telia",
+        ".no": "broadpark frisurf online",
+        ".dk": "jubii mail ofir stofanet",
+        ".fi": "elisanet kolumbus luukku suomi24",
+        ".cz": "atlas centrum email post seznam",
+        ".hu": "citromail freemail indamail t-online",
+        ".ru": "bk inbox list mail rambler yandex",
+        ".com.br": "bol globo ig terra uol",
+        ".com.tr": "mynet ttmail superonline",
+        ".com.au": "bigpond dodo iinet optusnet",
+        ".co.jp": "excite infoseek nifty",
+    }.items()
+}
 _UNIVERSITIES: Final = listed(
     """
     arizona asu auburn baylor bc berkeley brown bu byu caltech case clemson cmu colorado columbia cornell dartmouth
@@ -76,6 +109,7 @@ _TITLES: Final = re.compile(r"dr|mr|mrs|ms|miss|prof|sir|jr|sr|ii|iii|iv|phd|md|
 _WRITTEN_OUT: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "ə": "a"})
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _LEAST: Final = 3  # letters of a name that are no chance in a domain
+_LEAST_SURNAMES: Final = 60  # of a place, among which one is none that stands out
 
 
 def for_examples(drawn: random.Random) -> str:
@@ -95,9 +129,9 @@ def of_firm(name: str, drawn: random.Random) -> str:
 def drawers(value: str, name: str, label: str) -> Sequence[Draw]:
     """Draws e-mail addresses of the same name: by the first, nothing changes that need not. The part before the @ keeps
     its form, with other digits where it ends in some (years for a year). The domain becomes one of its group: free mail
-    that many or few people have, universities, or companies of the same suffix, which are invented and say as much of
-    the name. Where that leaves few, other forms of the name serve too, usual ones for a usual one; by the second way to
-    draw, all forms and all domains of the kind."""
+    that many or few people have, or that people of a country have, universities, surnames of the place, or companies of
+    the same suffix, which are invented and say as much of the name. Where that leaves few, other forms of the name
+    serve too, usual ones for a usual one; by the second way to draw, all forms and all domains of the kind."""
     local, at, domain = value.rpartition("@")
     if not at:
         raise UsageError(f"{label}: 'email' is not an e-mail address; give one, or leave it out")
@@ -193,6 +227,11 @@ def _filled(form: str, words: Sequence[str], case: Callable[[str], str] = str.lo
 
 def _domains(domain: str, words: Sequence[str]) -> tuple[Sequence[str] | None, Sequence[str] | None]:
     """Domains as usual as this one, and all of its kind; None for invented companies."""
+    label, suffix = _label(domain)
+    of_country = dict.fromkeys((*FREE_MAIL_EVERYWHERE, *FREE_MAIL_OF_SUFFIX.get(suffix, ())))
+    if label in of_country and suffix not in (".com", ".net", ".org"):
+        national = [f"{firm}{suffix}" for firm in of_country]
+        return national, national
     for group in (_FREE_MAIL_COMMON, _FREE_MAIL_RARE):
         if domain in group:
             return group, (*_FREE_MAIL_COMMON, *_FREE_MAIL_RARE)
@@ -200,10 +239,11 @@ def _domains(domain: str, words: Sequence[str]) -> tuple[Sequence[str] | None, S
         department = ".".join(domain.split(".")[:-2])
         universities = [f"{department}.{university}" if department else university for university in _UNIVERSITIES]
         return universities, universities
-    label, suffix = _label(domain)
     word = _name_in(label, words)
     if not word:
-        return None, None
+        surnames = _surnames_beside(label, tuple(words))
+        domains = [f"{surname}{suffix}" for surname in surnames if not _name_in(surname, words)]
+        return (domains, domains) if len(domains) >= _LEAST_SURNAMES else (None, None)
     ends = dict.fromkeys((suffix, ".com", ".net", ".org"))
     every = [f"{word}{kind}{end}" for end in ends for kind in _FIRM_KINDS]
     return every[: len(_FIRM_KINDS)], every
@@ -219,6 +259,24 @@ def _label(domain: str) -> tuple[str, str]:
 def _name_in(label: str, words: Sequence[str]) -> str:
     """The longest word of the name that a domain says, since whoever copies the name says it too."""
     return max((word for word in words if len(word) >= _LEAST and word in label), key=len, default="")
+
+
+@functools.cache
+def _surnames_beside(label: str, words: Sequence[str]) -> Sequence[str]:
+    """Surnames of a place whose table has this one, as they stand in addresses; of where the words of a person's name
+    are from, if it is one of them."""
+    own = origins.near(origins.origin_of([word.capitalize() for word in words], (), ""))
+    for locale in dict.fromkeys((*own, *origins.LOCALES)):
+        surnames = _surnames_of(locale)
+        if label in surnames:
+            return surnames
+    return ()
+
+
+@functools.cache
+def _surnames_of(locale: str) -> Sequence[str]:
+    spelled = (spelling for name in origins.names_of(locale).surnames for spelling in _spellings(name))
+    return tuple(dict.fromkeys("".join(words) for words in spelled if len(words) == 1))
 
 
 def _firm(words: Sequence[str], drawn: random.Random) -> str:
