@@ -283,7 +283,7 @@ def test_exit_codes_of_searched_contexts(cli: Call, runs: dict[str, leakmeter.Ru
     some = runs["some"].path
     ended = cli("gate", some, "--max", within)
     assert ended.out.startswith(f"UNDECIDED  {WORST} is at least ")
-    assert "is undecided: for 2 cases only a lower bound is known (a search did not score all pieces); " in ended.out
+    assert "is undecided: for 2 cases only a lower bound is known (a search did not score all pieces, or " in ended.out
     assert ended.out.endswith("measure without --search, or look at 'influence', which is of the whole context.\n")
     # What is broken is broken whatever else is undecided, and the other way round the undecided is said too.
     ended = cli("gate", some, "--max", within, "--max", "influence.max < 0", "--write-baseline", "b.json")
@@ -341,9 +341,9 @@ def test_numbers_of_a_run_say_at_least_or_are_left_out(cli: Call, runs: dict[str
     assert "influence.mean" in named
     assert name not in named
     told = json.loads(cli("runs", "compare", runs["all"].path, some.path, "--json").out)
-    assert {"quantity": "influence.worst_piece", "n_pairs": 2, "why": "a search did not score all pieces"} in told[
-        "left_out"
-    ]
+    (left_out,) = [one for one in told["left_out"] if one["quantity"] == "influence.worst_piece"]
+    assert left_out["n_pairs"] == 2
+    assert left_out["why"].startswith("a search did not score all pieces, or another version of leakmeter kept")
     assert "influence.worst_piece" not in [row["quantity"] for row in told["quantities"]]
     page = page_of_runs([some, complete])
     assert re.search(r"<td[^>]*>at least [\d.]+<", page)

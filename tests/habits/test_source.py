@@ -56,7 +56,7 @@ def test_modules_that_a_package_lists_are_there() -> None:
         for names in re.findall(r"^([a-z_]+(?:, [a-z_]+)*)  +\S", path.read_text(encoding="utf-8"), re.MULTILINE)
         for name in names.split(", ")
     ]
-    assert len(listed) > 30
+    assert len(listed) >= 30
     assert [path for path in listed if not path.is_dir() and not path.with_suffix(".py").exists()] == []
 
 

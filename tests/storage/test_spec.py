@@ -67,8 +67,13 @@ def test_every_part_of_a_case_and_their_number_and_order_change_the_id() -> None
 
 
 def test_model_and_version_change_the_id() -> None:
-    named, hashed, coarse, moved, other = Toy(), Toy(), Toy(), Toy(), Toy()
+    class Moved(Toy):
+        device = "cuda:0"
+
+    class Other(Toy):
+        machine = {"threads": 2}  # noqa: RUF012 - a property of other back ends
+
+    named, hashed, coarse, moved, other = Toy(), Toy(), Toy(), Moved(), Other()
     named.name, hashed.weights_sha256, coarse.dtype = "other", "0" * 64, "float32"
-    vars(moved)["device"], vars(other)["machine"] = "cuda:0", {"threads": 2}
     ids = {spec(backend=backend).id for backend in (Toy(), named, hashed, coarse, moved, other)}
     assert len({*ids, replace(spec(), version="9").id, replace(spec(), measure="x").id}) == 8

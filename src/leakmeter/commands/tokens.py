@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from leakmeter.commands.call import CaseOptions, FunctionOptions, function_of_cases
+from leakmeter.core.backend import Backend
 from leakmeter.core.case import Case
 from leakmeter.core.loaded import LoadedCases
+from leakmeter.core.measure import Measure, Measurement
+from leakmeter.core.request import Scores, Trial
+from leakmeter.core.tree import Chunk
 from leakmeter.engine.loading import ModelOptions, tell
-from leakmeter.errors import UsageError
+from leakmeter.errors import CapabilityError, UsageError
+from leakmeter.overriding import override
 from leakmeter.text.build import PreparedContext, PromptSettings
 from leakmeter.text.tokens import TokensResult, tokens_of
 
@@ -67,6 +72,34 @@ def tokens(model: KeptModel, data: Any, options: TokensOptions) -> list[TokensRe
     return results
 
 
+class _Tokenizing(Backend):
+    """A model's tokenizer without the model."""
+
+    dtype = "none"
+
+    def __init__(self, name: str, tokenizer: Tokenizer) -> None:
+        self.name, self.tokenizer = name, tokenizer
+
+    @override
+    def score(self, chunk: Chunk) -> list[Scores]:
+        raise CapabilityError(f"of '{self.name}' only the tokenizer is loaded")
+
+
+@dataclass(frozen=True)
+class _AsInfluence(Measure):
+    """Cases are cut as influence cuts them."""
+
+    @property
+    @override
+    def documents_first(self) -> bool:
+        return True
+
+    @override
+    def trial(self, item: Any) -> Trial[list[Measurement]]:
+        yield []
+        return []
+
+
 def tokenised(
     loaded: LoadedCases[Case],
     prompts: PromptSettings,
@@ -81,9 +114,7 @@ def tokenised(
         raise UsageError("truncate needs the model's window, which is not loaded here; give max-context-tokens instead")
     if prompts.swap:
         raise UsageError("swap is refused here: prompts with surrogate values are not shown; leave it out")
-    backend: Any = SimpleNamespace(tokenizer=tokenizer, window=None)
-    measure: Any = SimpleNamespace(samples=1, max_new_tokens=0, documents_first=True)
-    prepared, kept = loaded.prepared(backend, prompts, measure)
+    prepared, kept = loaded.prepared(_Tokenizing(model, tokenizer), prompts, _AsInfluence())
     return [
         tokens_of(cast("PreparedContext", prepared_case), case.response, tokenizer, model=model, without=without)
         for prepared_case, case in zip(prepared, kept.cases, strict=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.core.backend import Backend
+from leakmeter.core.backend import Backend, check_needs
 from leakmeter.core.counting import CountingBackend, Counts, count
 from leakmeter.core.item import Prepared
 from leakmeter.core.limits import parse_memory
@@ -204,6 +204,8 @@ def predicted_cases(
     if predictor.is_remote:
         prepared = with_noise(prepared, 0.0)  # whichever it is
 
+    for case in prepared:
+        check_needs(predictor.backend, measure.needs(case.item))
     groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
     every = [predictor.predict(measure, *group) for group in groups]
     again = (predictor.predict(measure, *group, seed=1) for group in groups)
