@@ -24,6 +24,7 @@ import leakmeter
 from helpers import tuned_models
 from helpers.command_line import Ended
 from helpers.differentiable_toy import DifferentiableToy
+from leakmeter.core import registry
 from leakmeter.engine import loading
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.pii.canaries import canaries_of
@@ -84,6 +85,18 @@ WITHOUT_MODEL: dict[str, Callable[[leakmeter.Run], Any]] = {
     "verify_run": lambda run: leakmeter.verify_run(run),
     "write_baseline": lambda run: leakmeter.write_baseline("baseline.json", run),
 }
+
+
+def _of_examples() -> Iterator[tuple[str, tuple[Any, dict[str, Any]]]]:
+    """Calls of functions that are not listed, with their instrument's example."""
+    for instrument in map(registry.instrument, registry.instruments()):
+        for function in instrument.functions():
+            if function.__name__ not in {*CALLS, *OF_OTHERS, *WITHOUT_MODEL}:
+                example = instrument.example()
+                yield function.__name__, ([example.case], dict(example.parameters))
+
+
+OF_OTHERS |= dict(_of_examples())
 
 
 def plain(results: Any) -> list[dict[str, Any]]:

@@ -103,10 +103,10 @@ def test_python_examples_run_with_the_toy_model(page: Path, somewhere: Path, mon
     """Every name, option and attribute they use is there; the toy model stands in for the named ones."""
     import leakmeter.engine.loading
 
-    load = leakmeter.engine.loading.load_backend
+    load = leakmeter.engine.loading.load
 
-    def toy(model: Any = "toy", **_: Any) -> Any:
-        return load("toy" if isinstance(model, str) else model)
+    def toy(model: Any, *_: Any) -> Any:
+        return load("toy" if isinstance(model, str) else model, leakmeter.engine.loading.ModelOptions())
 
     monkeypatch.setattr(leakmeter.engine.loading, "load", toy)
     run(page)

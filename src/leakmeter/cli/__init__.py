@@ -297,7 +297,11 @@ def program(words: Sequence[str] = (), *, all_options: bool = False) -> App:
             # Shared by all who import it, so that nothing may be set of it.
             app.command(command, name=shown.name)
         else:
-            app.command(command, name=shown.name, group=group, sort_key=shown.order)
+            # Pages of the reference take its name from the App.
+            flags = {"help_flags": app.help_flags, "version_flags": app.version_flags}
+            named = App(name=shown.name, group=group, sort_key=shown.order, version=app.version, **flags)
+            named.default(command)
+            app.command(named)
     return app
 
 
