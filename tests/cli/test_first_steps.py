@@ -131,19 +131,19 @@ def test_nothing_heavy_is_imported_without_need(line: str, tmp_path: Path) -> No
 
 
 def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
-    from leakmeter.cli import _COMMANDS, program
+    from leakmeter.cli import commands, program
 
-    for name, (_, text) in _COMMANDS.items():
-        command = program([name])[name]
+    for shown in commands():
+        command = program([shown.name])[shown.name]
         own = command.help or command.default_command.__doc__
-        assert own.strip().splitlines()[0] == text, name
-        assert program()[name].help == text
+        assert own.strip().splitlines()[0] == shown.about, shown.name
+        assert program()[shown.name].help == shown.about
 
 
 def test_importing_the_package_imports_nothing_of_it_and_every_public_name_is_there() -> None:
     code = (
         "import sys, leakmeter\n"
-        "ours = {'leakmeter', 'leakmeter.instruments'}\n"
+        "ours = {'leakmeter', 'leakmeter.core', 'leakmeter.core.own'}\n"
         "print([m for m in sys.modules if m.startswith(('leakmeter', 'numpy')) and m not in ours], dir(leakmeter))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
