@@ -62,7 +62,7 @@ def operations_of(size: ModelSize, work: Work) -> float:
 
 def least_operations(size: ModelSize, chunk: Chunk) -> float:
     """Operations that a chunk needs at least: each token of its prefix tree once."""
-    seen = sum(n_seen(run.fork, len(run.ids)) for run in chunk.runs)
+    seen = sum(n_seen(branch.fork, len(branch.ids)) for branch in chunk.branches)
     return operations_of(size, Work(n_tokens=chunk.n_tree_tokens, n_seen=seen, n_rows=chunk.n_slots))
 
 

@@ -52,12 +52,12 @@ def test_what_is_forked_is_what_full_passes_give_and_each_token_runs_once(kind: 
     # As today for models that cannot be forked at all: one pass a sequence.
     np.testing.assert_allclose(np.concatenate(values(plain), axis=1), np.concatenate(got, axis=1), rtol=0, atol=NEAR)
     assert backend.n_tokens_run == CHUNK.n_tree_tokens
-    assert plain.n_tokens_run == sum(len(run.ids) for run in CHUNK.runs) > 1.8 * backend.n_tokens_run
+    assert plain.n_tokens_run == sum(len(branch.ids) for branch in CHUNK.branches) > 1.8 * backend.n_tokens_run
 
 
 @pytest.mark.parametrize("kind", FORKED_AT_ENDS)
 def test_little_memory_costs_tokens_and_moves_no_number(kind: str) -> None:
-    expected, most = values(tiny_backend(kind)), sum(len(run.ids) for run in CHUNK.runs)
+    expected, most = values(tiny_backend(kind)), sum(len(branch.ids) for branch in CHUNK.branches)
     per_fork = tiny_backend(kind).forward.bytes_per_fork
     for memory_bytes in (2**10, 16 * 3 * per_fork):
         backend = tiny_backend(kind, memory_bytes=memory_bytes)
@@ -87,7 +87,7 @@ def test_a_round_goes_on_from_states_of_the_round_before(kind: str) -> None:
 
 def test_nothing_is_hidden_from_a_recurrence_nor_masked_in_place() -> None:
     backend = tiny_backend("lfm2")
-    assert not backend.hides_pieces
+    assert not backend.capabilities.hides_pieces
     with pytest.raises(CapabilityError, match="no piece can be hidden"):
         backend.score(chunk_of([Request((PROMPT, PROMPT.hiding("c0")), RESPONSE, TargetLogProbs())]))
 
@@ -116,12 +116,12 @@ def test_a_run_tells_one_that_goes_wrong_later(kind: str, monkeypatch: pytest.Mo
 
 def test_a_plan_says_where_others_fork() -> None:
     forks = CHUNK.forks()
-    for index, run in enumerate(CHUNK.runs):
-        assert run.parent < 0 or run.fork in forks[run.parent]
+    for index, branch in enumerate(CHUNK.branches):
+        assert branch.parent < 0 or branch.fork in forks[branch.parent]
         assert list(forks[index]) == sorted(set(forks[index]))
-    first = next(i for i, run in enumerate(CHUNK.runs) if run.parent >= 0)
-    parent = CHUNK.runs[first].parent
-    others = {run.fork for i, run in enumerate(CHUNK.runs) if run.parent == parent and i != first}
+    first = next(i for i, branch in enumerate(CHUNK.branches) if branch.parent >= 0)
+    parent = CHUNK.branches[first].parent
+    others = {branch.fork for i, branch in enumerate(CHUNK.branches) if branch.parent == parent and i != first}
     assert CHUNK.forks({first})[parent] == tuple(sorted(others))
 
 

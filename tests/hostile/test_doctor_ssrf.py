@@ -11,6 +11,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def test_a_server_of_the_operators_cannot_point_elsewhere(path: str, tmp_path: P
         moving = Routes("vllm", get={"/v1/models": move, "/version": move}, post={"/v1/completions": move})
         with ModelServer(moving) as server:
             serving = serving_of(tmp_path, models=(server.model,))
-            serving.models._options["tokenizer"] = "toy"
+            serving.models.options = replace(serving.models.options, tokenizer="toy")
             with client(serving) as made:
                 ended = events(made.post(path, json=ROUTES[path], headers=HEADERS))[-1]
         assert ended[0] == "failed"

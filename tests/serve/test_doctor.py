@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def test_checks_are_told_of_and_the_page_is_that_of_the_doctor(made: TestClient)
 def test_a_served_model_is_examined_with_its_faults(tmp_path: Path) -> None:
     with ModelServer(VLLM, faults=["missing_rows"]) as server:
         serving = serving_of(tmp_path, models=(server.model,))
-        serving.models._options |= {"tokenizer": "toy", "allow_remote": False}
+        serving.models.options = replace(serving.models.options, tokenizer="toy", allow_remote=False)
         with client(serving) as made:
             done = examined(made)[-1][1]
     assert not done["is_sound"]
@@ -49,7 +50,7 @@ def test_a_served_model_is_examined_with_its_faults(tmp_path: Path) -> None:
 def test_a_server_that_is_not_there_or_lacks_a_tokenizer(tokenizer: str | None, said: str, tmp_path: Path) -> None:
     with ModelServer(VLLM) as server:
         serving = serving_of(tmp_path, models=(server.model,))
-    serving.models._options["tokenizer"] = tokenizer
+    serving.models.options = replace(serving.models.options, tokenizer=tokenizer)
     with client(serving) as made:
         name, data = examined(made)[-1]
     assert (name, said in data["error"], "\n" in data["error"]) == ("failed", True, False)
@@ -59,7 +60,7 @@ def test_a_server_that_is_not_there_or_lacks_a_tokenizer(tokenizer: str | None, 
 def test_a_cancelled_examination_ends_before_its_next_request(tmp_path: Path, *, is_served: bool) -> None:
     with ModelServer(VLLM) as server:
         serving = serving_of(tmp_path, models=(server.model if is_served else "toy",))
-        serving.models._options["tokenizer"] = "toy" if is_served else None
+        serving.models.options = replace(serving.models.options, tokenizer="toy" if is_served else None)
         ended = threading.Event()
 
         def work(job: Any) -> dict[str, Any]:
