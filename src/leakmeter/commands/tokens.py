@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from leakmeter.commands.call import CaseOptions, FunctionOptions, function_of_cases
 from leakmeter.core.case import Case
 from leakmeter.core.loaded import LoadedCases
-from leakmeter.engine.loading import ModelOptions, tell
+from leakmeter.engine.loading import tell
+from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import UsageError
 from leakmeter.text.build import PreparedContext, PromptSettings
 from leakmeter.text.tokens import TokensResult, tokens_of

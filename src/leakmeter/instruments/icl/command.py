@@ -14,7 +14,7 @@ from leakmeter.commands.call import CallOptions, FunctionOptions, Row, RowNames,
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import Flag, RowOptions, RunOptions, Text
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.engine.loading import ModelOptions
+from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.given import (
     FIXED_TOGETHER,
