@@ -26,6 +26,7 @@ from helpers.command_line import Ended
 from helpers.differentiable_toy import DifferentiableToy
 from leakmeter.core import registry
 from leakmeter.engine import loading
+from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.pii.canaries import canaries_of
 
@@ -317,12 +318,12 @@ def test_weights_are_loaded_once_and_kept_until_they_change(monkeypatch: pytest.
     leakmeter.forget()
     for _ in range(2):
         leakmeter.influence(str(folder), CASES)
-    assert loaded == [(str(folder), loading.ModelOptions())]
+    assert loaded == [(str(folder), ModelOptions())]
     (folder / "weights").write_text("another")
     leakmeter.influence(str(folder), CASES)
     assert len(loaded) == 2
     leakmeter.influence(str(folder), CASES, cache=False)
-    assert loaded[2:] == [(str(folder), loading.ModelOptions(cache=False))]
+    assert loaded[2:] == [(str(folder), ModelOptions(cache=False))]
     monkeypatch.setenv("LEAKMETER_SCORES", str(tmp_path / "scores"))
     for _ in range(2):
         leakmeter.influence(str(folder), CASES, cache=False)

@@ -45,14 +45,15 @@ class Meter(_Methods):
     """
 
     def __init__(self, model: Any = DEFAULT_MODEL, **options: Any) -> None:
-        from leakmeter.engine.loading import KeptModel, ModelOptions
+        from leakmeter.engine.loading import KeptModel
+        from leakmeter.engine.options import ModelOptions
 
         self._model = KeptModel(model, ModelOptions.named(options))
 
     @property
     def backend(self) -> Backend:
         """The model, loaded."""
-        from leakmeter.engine.loading import as_argument
+        from leakmeter.engine.options import as_argument
 
         with options_named(as_argument):
             return self._model.backend

@@ -19,8 +19,9 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.request import Scores
 from leakmeter.core.tree import Chunk
-from leakmeter.engine.loading import KeptModel, ModelOptions, load
+from leakmeter.engine.loading import KeptModel, load
 from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
+from leakmeter.engine.options import ModelOptions
 from leakmeter.engine.workers import MIXED, Fleet, PartWorker, Workers
 from leakmeter.errors import CapabilityError, ModelError, UsageError, WindowError
 from leakmeter.instruments.influence.measure import Influence

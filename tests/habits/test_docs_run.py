@@ -102,11 +102,12 @@ def pages_with(language: str) -> list[Path]:
 def test_python_examples_run_with_the_toy_model(page: Path, somewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every name, option and attribute they use is there; the toy model stands in for the named ones."""
     import leakmeter.engine.loading
+    import leakmeter.engine.options
 
     load = leakmeter.engine.loading.load
 
     def toy(model: Any, *_: Any) -> Any:
-        return load("toy" if isinstance(model, str) else model, leakmeter.engine.loading.ModelOptions())
+        return load("toy" if isinstance(model, str) else model, leakmeter.engine.options.ModelOptions())
 
     monkeypatch.setattr(leakmeter.engine.loading, "load", toy)
     run(page)

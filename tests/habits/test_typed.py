@@ -16,7 +16,8 @@ import leakmeter
 from helpers import public_names
 from helpers.places import ROOT
 from leakmeter.core.folder import imports_of
-from leakmeter.engine.loading import MODEL_OPTIONS, load_backend
+from leakmeter.engine.loading import load_backend
+from leakmeter.engine.options import MODEL_OPTIONS
 
 PROGRAM = ROOT / "tests" / "helpers" / "typed_program.py"
 OVERRIDING = """

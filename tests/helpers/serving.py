@@ -14,7 +14,7 @@ import uvicorn
 from starlette.routing import BaseRoute
 from starlette.testclient import TestClient
 
-from leakmeter.engine.loading import ModelOptions
+from leakmeter.engine.options import ModelOptions
 from leakmeter.serve.access import Access
 from leakmeter.serve.app import make_app, settings
 from leakmeter.serve.queue import Queue

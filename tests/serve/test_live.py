@@ -16,7 +16,7 @@ import leakmeter
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.serving import CASE, HEADERS, asked
 from leakmeter.core.self_check import SelfCheck
-from leakmeter.engine.loading import ModelOptions
+from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import UnknownNameError
 from leakmeter.report import scale
 from leakmeter.serve import live, serving

@@ -18,7 +18,8 @@ from leakmeter.checkup.result import DoctorCheck, DoctorResult
 from leakmeter.checkup.subject import CheckedModel
 from leakmeter.core.backend import Backend
 from leakmeter.core.record import JsonObject
-from leakmeter.engine.loading import ModelOptions, as_argument, load, refuse_local, tell
+from leakmeter.engine.loading import load, refuse_local, tell
+from leakmeter.engine.options import ModelOptions, as_argument
 from leakmeter.errors import LeakmeterError, ScoreError, UsageError, as_keyword, options_named
 from leakmeter.models import DEFAULT_MODEL
 

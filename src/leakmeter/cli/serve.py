@@ -96,7 +96,8 @@ def serve(
         raise UsageError("the pages need Starlette and uvicorn: pip install 'leakmeter[serve]'") from None
     _ = starlette, uvicorn
     from leakmeter.backends.served import names_a_server
-    from leakmeter.engine.loading import ModelOptions, names_a_backend
+    from leakmeter.engine.loading import names_a_backend
+    from leakmeter.engine.options import ModelOptions
     from leakmeter.serve.access import Access, is_loopback
     from leakmeter.serve.app import make_app, run
     from leakmeter.serve.queue import Queue

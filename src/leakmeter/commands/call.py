@@ -30,7 +30,8 @@ from leakmeter.core import registry
 from leakmeter.core.case import Case
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.plain import as_unicode
-from leakmeter.engine.loading import MODEL_OPTIONS, KeptModel, ModelOptions, model_of, tell
+from leakmeter.engine.loading import KeptModel, model_of, tell
+from leakmeter.engine.options import MODEL_OPTIONS, ModelOptions
 from leakmeter.errors import UnknownNameError, UsageError, as_keyword, options_named
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.overriding import override

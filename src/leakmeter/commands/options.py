@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from leakmeter.engine.loading import ModelOptions, WorkerOptions
+from leakmeter.engine.options import ModelOptions, WorkerOptions
 from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.storage.spec import checked_name

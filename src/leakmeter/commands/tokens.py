@@ -13,7 +13,8 @@ from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.measure import Measure, Measurement
 from leakmeter.core.request import Scores, Trial
 from leakmeter.core.tree import Chunk
-from leakmeter.engine.loading import ModelOptions, tell
+from leakmeter.engine.loading import tell
+from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import CapabilityError, UsageError
 from leakmeter.overriding import override
 from leakmeter.text.build import PreparedContext, PromptSettings

@@ -28,7 +28,7 @@ from leakmeter.storage.spec import libraries_of
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
-    from leakmeter.engine.loading import ModelOptions
+    from leakmeter.engine.options import ModelOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from leakmeter.engine.loading import KeptModel, ModelOptions
+from leakmeter.engine.loading import KeptModel
+from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import UnknownNameError
 from leakmeter.serve.access import Access
 from leakmeter.serve.queue import Job, JobWork, Queue

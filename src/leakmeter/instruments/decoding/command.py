@@ -13,7 +13,7 @@ from leakmeter.commands.call import CallOptions, CaseOptions, FunctionOptions, f
 from leakmeter.commands.cases import log_formats, read_cases, run_cases
 from leakmeter.commands.options import CaseSource, FlagOption, RunOptions
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.engine.loading import ModelOptions
+from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.frontier_command import Drawing, frontier_command
 from leakmeter.instruments.decoding.measure import Decode

@@ -39,7 +39,7 @@ from leakmeter.commands.options import Explain, FlagOption, RunOptions, TextOpti
 from leakmeter.core.files import parsed_toml, read_text, sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import JsonObject
-from leakmeter.engine.loading import ModelOptions
+from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.prompts import GenerationSettings

@@ -14,7 +14,7 @@ from leakmeter.commands.call import CallOptions, DataRecord, FunctionOptions, Ro
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import FlagOption, RowOptions, RunOptions, TextOption
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.engine.loading import ModelOptions
+from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.given import (
     FIXED_TOGETHER,

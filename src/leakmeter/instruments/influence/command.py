@@ -10,7 +10,7 @@ from leakmeter.commands.call import CallOptions, CaseOptions, FunctionOptions, f
 from leakmeter.commands.cases import read_cases, run_cases
 from leakmeter.commands.options import CaseSource, RunOptions, TextOption
 from leakmeter.core.loaded import Plan
-from leakmeter.engine.loading import ModelOptions
+from leakmeter.engine.options import ModelOptions
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
 

@@ -18,7 +18,8 @@ from leakmeter.commands.output import command_line
 from leakmeter.commands.progress import counting, progress
 from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.engine.loading import ModelOptions, tell
+from leakmeter.engine.loading import tell
+from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, CanaryCheck, Insertion
 from leakmeter.instruments.pii.decoy_test import DecoyTest

@@ -14,7 +14,7 @@ from leakmeter.commands.cases import read_cases, run_cases
 from leakmeter.commands.options import CaseSource, RunOptions, TextOption
 from leakmeter.core.limits import refuse_bad
 from leakmeter.core.loaded import Plan
-from leakmeter.engine.loading import ModelOptions
+from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.text.build import PromptSettings

@@ -15,7 +15,7 @@ from leakmeter.commands.options import DataPath, FlagOption, RowOptions, RunOpti
 from leakmeter.core import registry
 from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.engine.loading import ModelOptions
+from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
