@@ -289,9 +289,11 @@ def test_what_does_not_look_whether_it_is_late_is_left_behind(tmp_path: Path, sq
 @pytest.mark.parametrize("sql", [ENDLESS, SLOW[0]])
 def test_ctrl_c_ends_the_command(tmp_path: Path, sql: str) -> None:
     words = ["runs", "query", sql, "--runs", str(written(tmp_path))]
+    # It is ignored where tests run in the background.
     code = (
         "import os, signal, threading, time; from leakmeter.cli import main\n"
         "from leakmeter.results.limits import THREAD\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "running = lambda: {thread.ident for thread in threading.enumerate() if thread.name == THREAD}\n"
         "def interrupt():\n"
         "    before = set()\n"
@@ -309,11 +311,14 @@ def test_ctrl_c_ends_the_command(tmp_path: Path, sql: str) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_ctrl_c_ends_a_query() -> None:
     began = set(threading.enumerate())
+    # It is ignored where tests run in the background.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     interruption = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     interruption.start()
     with pytest.raises(KeyboardInterrupt):
         list(ask(ENDLESS, []).rows)
     interruption.join()
+    signal.signal(signal.SIGINT, handler)
     assert set(threading.enumerate()) <= began
 
 
