@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
 import os
@@ -63,6 +64,13 @@ def test_public_names_are_those_that_instruments_say() -> None:
         public_names.PLACE.write_text(public_names.written(), encoding="utf-8")
     assert public_names.PLACE.read_text(encoding="utf-8") == public_names.written()
     assert set(imports_of("leakmeter.instruments", "public.py")) <= set(leakmeter.__all__)
+
+
+def test_a_stub_is_read_as_type_checkers_read_it() -> None:
+    nodes = ast.parse((ROOT / "src" / "leakmeter" / "__init__.pyi").read_text(encoding="utf-8")).body
+    imported = {alias.name: node.module for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert imported.pop("*") == "leakmeter.instruments.public"
+    assert imports_of("leakmeter") == {**imported, **imports_of("leakmeter.instruments", "public.py")}
 
 
 def test_a_meter_has_every_function_of_a_model() -> None:

@@ -4,12 +4,15 @@ loaded on first use, found among the imports of a stub."""
 from __future__ import annotations
 
 import importlib
+import re
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
+
+_IMPORT: Final = re.compile(r"^from (\S+) import (?:\*|(\w+) as \2)$", re.MULTILINE)
 
 
 def names_in(package: ModuleType, *, folders: bool = False) -> list[str]:
@@ -28,17 +31,15 @@ def module_in(package: ModuleType, name: str) -> Any:
 @cache
 def imports_of(package: str, file: str = "__init__.pyi") -> Mapping[str, str]:
     """Public names to the modules that have them: the imports of a file that type checkers read and programs do not
-    run, written 'from MODULE import NAME as NAME'."""
-    import ast
+    run, each on a line 'from MODULE import NAME as NAME', or 'from MODULE import *'."""
     import pkgutil
 
     found: dict[str, str] = {}
-    for node in ast.parse(pkgutil.get_data(package, file) or b"").body:
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            for alias in node.names:
-                if alias.name == "*":
-                    folder, _, module = node.module.rpartition(".")
-                    found |= imports_of(folder, f"{module}.py")
-                elif alias.asname == alias.name:
-                    found[alias.name] = node.module
+    text = (pkgutil.get_data(package, file) or b"").decode()
+    for module, name in _IMPORT.findall(text):
+        if name:
+            found[name] = module
+        else:
+            folder, _, last = module.rpartition(".")
+            found |= imports_of(folder, f"{last}.py")
     return found
