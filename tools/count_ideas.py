@@ -6,15 +6,27 @@ import ast
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 SOURCE = Path(__file__).parents[1] / "src" / "leakmeter"
 N_CASES = 3
+MODEL = "smollm2-135m"
 SHARED_NAMES: dict[str, str] = {}
 """Public names of classes that may have more than one definition, and why."""
+IMPORTERS = ("import_module", "__import__", "import_string", "resolve_name")
+IMPORT_BY_NAME = {
+    "core/folder.py": "modules that lie in a folder that is imported",
+    "__init__.py": "names of the package's own stub, whose imports tools read",
+}
+"""Files that may import a module by a text, and why."""
+PROBES = ("getattr", "hasattr")
+PROBED = ("backend", "measure", "reduction", "model")
+"""Last word of what a variable or an attribute is called that is one."""
+OF_LIBRARIES = ("backends/hf", "models")
+"""Where a `model` is one of the transformers library, whose attributes differ."""
 
 
 @contextmanager
@@ -35,7 +47,7 @@ def counted(owner: Any, name: str) -> Iterator[list[str]]:
 
 
 def of_influence(owner: Any, name: str) -> float:
-    """Calls a case of `leakmeter.influence` of a few cases on the toy model."""
+    """Calls a case of `leakmeter.influence` of a few cases on the default model: the toy model has no prefix trees."""
     import leakmeter
     from leakmeter.core.case import Case, Document
 
@@ -43,8 +55,9 @@ def of_influence(owner: Any, name: str) -> float:
         Case(f"case {number}", (Document("note", "Anna lives in Graz. Bo lives in Oslo."),), "Where?", "In Graz.")
         for number in range(N_CASES)
     ]
+    meter = leakmeter.Meter(MODEL)
     with counted(owner, name) as calls:
-        leakmeter.influence("toy", cases)
+        meter.influence(cases)
     return len(calls) / N_CASES
 
 
@@ -67,10 +80,11 @@ def files_that_name(pattern: str) -> int:
 
 def files_that_name_prediction() -> int:
     """Of what work takes; a label that is predicted is another thing."""
-    return files_that_name(
-        r"engine\.prediction|[Pp]redictor|PlanningBackend|predicted_(tree|seconds|cases)|forecast|on_prediction|"
-        r"KeptPrediction|longest_trial|\bpredict_cases|engine\.counting|core\.counting"
-    )
+    return files_that_name(r"engine\.prediction|[Pp]redictor|predicted_(tree|seconds|cases)|forecast|core\.counting")
+
+
+def files_that_name_half_widths() -> int:
+    return files_that_name(r"(?i)half[ _-]?widths?|interval_noise|bounded_by_top")
 
 
 def public_classes(source: Path = SOURCE) -> dict[str, list[str]]:
@@ -111,10 +125,69 @@ def names_with_several_definitions() -> dict[str, list[str]]:
     return {name: at for name, at in public_classes().items() if len(at) > 1 and name not in SHARED_NAMES}
 
 
+def string_imports(source: Path = SOURCE) -> Iterator[str]:
+    """Files and lines where a module is imported by a text, or a text names one as 'package.module:name'."""
+    for path in sorted(source.rglob("*.py")):
+        name = str(path.relative_to(source))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in IMPORTERS
+            named = (
+                isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_module(node.value, path, source)
+            )
+            if (called and name not in IMPORT_BY_NAME) or named:
+                yield f"{name}:{getattr(node, 'lineno', 0)}"
+
+
+def _is_module(text: str, path: Path, source: Path) -> bool:
+    """Whether a text is 'module:name' of a module here, from the top or from the folder of the text."""
+    module, colon, name = text.partition(":")
+    if not (colon and name.isidentifier() and module.strip(".").replace(".", "").isidentifier()):
+        return False
+    parts = module.strip(".").removeprefix("leakmeter.").split(".")
+    return any(folder.joinpath(*parts).with_suffix(".py").exists() for folder in (source, path.parent))
+
+
+def packages(source: Path = SOURCE) -> list[str]:
+    return sorted(path.parent.name for path in source.glob("*/__init__.py"))
+
+
+def probes(text: str, probed: Sequence[str] = PROBED) -> Iterator[tuple[int, str]]:
+    """Lines and expressions of a module's text. To read each field of a dataclass by its name is no probe: only a name
+    that is written out, or one that an object passes on for another (`__getattr__`), may be missing."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef) and node.name == "__getattr__":
+            yield from ((call.lineno, ast.unparse(call)) for call in ast.walk(node) if _is_probe(call, probed))
+        elif _is_probe(node, probed) and isinstance(node, ast.Call) and isinstance(node.args[1], ast.Constant):
+            yield node.lineno, ast.unparse(node)
+
+
+def _is_probe(node: ast.AST, probed: Sequence[str]) -> bool:
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in PROBES):
+        return False
+    asked = node.args[0]
+    # Of `getattr(getattr(backend, "model", None), "device")` the inner one is a probe too.
+    name = asked.attr if isinstance(asked, ast.Attribute) else asked.id if isinstance(asked, ast.Name) else ""
+    return name.rpartition("_")[2] in probed
+
+
+def all_probes(source: Path = SOURCE) -> list[str]:
+    """Files, lines and expressions of the probes in the program."""
+    found = []
+    for path in sorted(source.rglob("*.py")):
+        name = path.relative_to(source).as_posix()
+        probed = PROBED[:-1] if name.startswith(OF_LIBRARIES) else PROBED
+        found += [f"{name}:{line}: {what}" for line, what in probes(path.read_text(encoding="utf-8"), probed)]
+    return found
+
+
 LINES: dict[str, Callable[[], float]] = {
     "trials a case": trials_a_case,
     "prefix trees a case": prefix_trees_a_case,
+    "getattr and hasattr on models, measures and reductions": lambda: len(all_probes()),
     "files that name prediction": files_that_name_prediction,
+    "files that name half widths": files_that_name_half_widths,
+    "imports hidden in texts": lambda: len(list(string_imports())),
+    "top-level packages": lambda: len(packages()),
     "public class names with more than one definition": lambda: len(names_with_several_definitions()),
 }
 

@@ -31,7 +31,8 @@ RESPONSE = (5, 90, 90, 41)
 CUTS = (PROMPT, *(PROMPT.without(f"c{i}") for i in range(5)), PROMPT.only("c1"), PROMPT.blank())
 # Responses that part in their middles, so that rows before a fork are wanted too.
 CHUNK = chunk_of([Request(CUTS, response, TargetLogProbs()) for response in (RESPONSE, (*RESPONSE[:2], 7, 3, 11))])
-NEAR = 1e-4
+NEAR = 5e-5
+"""Nats: Qwen3-Next, whose library computes in blocks of tokens, was 1.4e-5 off, and the others 2e-6."""
 
 
 def values(backend: HfBackend) -> list[np.ndarray]:

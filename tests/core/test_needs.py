@@ -67,7 +67,6 @@ def test_masks_and_hidden_pieces_are_seen() -> None:
     assert hides in measure.needs(plain).asked(draws=False, hides=True)
     assert hides not in measure.needs(plain).asked(draws=False, hides=False)
     assert Influence().needs(plain).hides is None
-    assert measure.needs(plain).longest_prompt == len(PROMPT.ids) + 2
 
 
 def test_only_a_response_of_the_models_own_is_drawn_by_it() -> None:

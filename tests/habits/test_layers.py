@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tools.count_doors import string_imports
+from tools.count_ideas import string_imports
 
 from helpers.places import ROOT
 

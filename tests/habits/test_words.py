@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from helpers.places import DOCS, ROOT, script
+from tools import count_ideas as ideas
 
-ideas = script(ROOT / "tools" / "count_ideas.py")
+from helpers.places import DOCS
+
 LINE = re.compile(r"^\| ([a-z]+) \| (?:`([\w.]+)` )?\| (.+) \|$", re.MULTILINE)
 
 

@@ -208,7 +208,7 @@ class Backend(ABC):
         Args:
             requests: what is asked.
             contexts: for each context of each request whose `runs_contexts` holds, in order, the tokens whose states
-                are wanted; its runs say how they are found without running a token twice.
+                are wanted; its branches say how they are found without running a token twice.
 
         Raises:
             CapabilityError: the model has no such place, or cannot be differentiated.
@@ -300,8 +300,8 @@ def no_gradients(name: str) -> CapabilityError:
 
 def no_masks(name: str) -> CapabilityError:
     return CapabilityError(
-        f"'{name}' has no explicit positions, or states that cannot be forked, so nothing can be masked in place; give "
-        "--removal drop"
+        f"'{name}' has no explicit positions, recurrent states, or states that cannot be forked, so nothing can be "
+        "masked in place; give --removal drop"
     )
 
 

@@ -6,10 +6,8 @@ compared with what the model can do (`core.backend.check_needs`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from leakmeter.core.prompt import VIRTUAL, Prompt
 from leakmeter.core.request import GradientRequest, Request
 
 
@@ -28,31 +26,10 @@ class ItemNeeds:
     @property
     def masks(self) -> bool:
         """Whether a prompt has gaps between its positions."""
-        return any(prompt.next_position != len(prompt.ids) for prompt in self._prompts)
-
-    @property
-    def vectors(self) -> bool:
-        """Whether a prompt has vectors in the place of tokens."""
-        return any(len(prompt.ids) > 0 and int(prompt.ids.max()) >= VIRTUAL for prompt in self._prompts)
-
-    @property
-    def whole_rows(self) -> bool:
-        """Whether rows of the whole vocabulary are needed, those to draw from aside."""
-        return any(request.reduction.needs == "rows" for request in self.requests)
-
-    @property
-    def longest_prompt(self) -> int:
-        """Tokens of the longest of these prompts, with the response behind it."""
-        every = [*self.requests, *(request for request in (self.draws, self.hides) if request is not None)]
-        return max((len(p.ids) + len(request.response) for request in every for p in request.prompts), default=0)
+        return any(prompt.next_position != len(prompt.ids) for request in self.requests for prompt in request.prompts)
 
     def asked(self, *, draws: bool, hides: bool) -> tuple[Request, ...]:
         """What is asked of a model that draws whole responses or does not, and hides pieces or does not."""
         drawn = () if draws or self.draws is None else (self.draws,)
         hidden = (self.hides,) if hides and self.hides is not None else ()
         return (*drawn, *self.requests, *hidden)
-
-    @property
-    def _prompts(self) -> Iterator[Prompt]:
-        for request in self.requests:
-            yield from request.prompts

@@ -12,7 +12,7 @@ A prompt that hides pieces has the states of its context from the prompt that hi
     a hidden                    q q y y    branch 3, forks from branch 0 after 9, and does not attend to a
 
 A back end that can fork a sequence only where a pass over it ended learns from `Chunk.forks` where passes have to end:
-those over run 0 after 3 and 6 tokens, if none hides pieces.
+those over branch 0 after 3 and 6 tokens, if none hides pieces.
 
 Where a guarantee is held against the first prompt of a request, that prompt stands apart: it forks from no other branch
 and none forks from it. What of it goes through the model, and beside what, then follows from itself alone.
@@ -96,7 +96,7 @@ class Chunk:
         return self.layout[1]
 
     def forks(self, begun: Set[int] = frozenset()) -> tuple[tuple[int, ...], ...]:
-        """For each run, the numbers of leading tokens after which others fork from it, ascending; without those runs
+        """For each branch, the numbers of leading tokens after which others fork from it, ascending; without those
         that are begun in another way."""
         forks: list[set[int]] = [set() for _ in self.branches]
         for index, branch in enumerate(self.branches):

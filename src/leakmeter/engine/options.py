@@ -56,6 +56,11 @@ class ModelOptions(WorkerOptions, _OneModel):
     """How a model is loaded: options of functions and of commands, and keywords of `load_backend`, which says more of
     each."""
 
+    @property
+    def machine(self) -> dict[str, str | None]:
+        """Those that decide last digits, by name."""
+        return {"dtype": self.dtype, "device": self.device, "memory": self.memory}
+
     @classmethod
     def named(cls, options: Mapping[str, Any]) -> Self:
         """Of keywords; `UnknownNameError` where one is no option."""

@@ -112,7 +112,7 @@ def windows(
     chunk: Chunk, bytes_per_token: int, state_bytes: int, fork_bytes: Sequence[int] | None = None
 ) -> Iterator[Window]:
     """Every branch after its parent; siblings together as far as their states take at most half of what is left.
-    `fork_bytes` has for each run what is kept of it beside what each token takes."""
+    `fork_bytes` has for each branch what is kept of it beside what each token takes."""
     children: list[list[int]] = [[] for _ in chunk.branches]
     roots: list[int] = []
     for index, branch in enumerate(chunk.branches):

@@ -426,8 +426,7 @@ def generate(model: KeptModel, data: Any, options: GenerateOptions) -> Results[P
         params = {**asdict(replace(measure, mechanism=None)), "mechanism": described(mechanism)}
         plan = Plan("private_generation", measure, audited.settings, cases)
         return measured(model, plan, options, results=lambda parts: PrivateGenerationResult.from_run(parts, params))
-    machine = {name: getattr(model.options, name) for name in ("dtype", "device", "memory")}
-    settle = partial(with_nonce, audited, model.name, Path(out), **machine)
+    settle = partial(with_nonce, audited, model.name, Path(out), **model.options.machine)
     has_seed = audited.measure.seed is not None
     plan = Plan("private_generation", audited.measure, audited.settings, cases, settle=None if has_seed else settle)
     return measured(model, plan, options)

@@ -405,8 +405,9 @@ def icl_select(model: KeptModel, data: Any, options: IclSelectOptions) -> Select
     )
     prompts = options.settings(sources)
     with model.lock, TemporaryDirectory() if options.out is None else nullcontext(options.out) as out:
-        machine = {name: getattr(model.options, name) for name in ("dtype", "device", "memory")}
-        directory = selection.selection_directory(scope, prompts, measure, model.name, Path(out), **machine)
+        directory = selection.selection_directory(
+            scope, prompts, measure, model.name, Path(out), **model.options.machine
+        )
         watch = progress if options.progress else lambda backend, n_cases, findings: nullcontext(Callbacks())
         lists = selection.Lists(model.backend, measure, prompts, directory, watch, None)
         chosen, exemplars_file = selection.selected(lists, scope)
