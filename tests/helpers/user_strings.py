@@ -67,7 +67,8 @@ def _help() -> Iterator[str]:
 def _quantities() -> Iterator[str]:
     for measure in registry.instruments():
         for one in registry.instrument(measure).result.quantities:
-            yield f"quantity {one.name} ({one.unit}; {one.worse} is worse): {one_line(one.about)}"
+            usual = f"{one.usual or 'no'} aggregate by default" if isinstance(one, Quantity) else "of a run"
+            yield f"quantity {one.name} ({one.unit}; {one.worse} is worse; {usual}): {one_line(one.about)}"
             if isinstance(one, Quantity) and one.lower_bound is not None:
                 yield f"quantity {one.name}, a lower bound: {one_line(one.lower_bound.why)}; {one.lower_bound.advice}"
 
