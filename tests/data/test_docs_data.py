@@ -54,11 +54,3 @@ def test_every_file_is_read_by_its_command(line: str, tmp_path: Path, monkeypatc
     else:
         assert "--context-from system" in line
         assert [one.fixed for one in first.messages] == [False, False]
-
-
-def test_the_page_has_every_format() -> None:
-    from leakmeter.data.formats import FORMATS
-    from leakmeter.traces.reader import PRESETS
-
-    said = PAGE.read_text(encoding="utf-8").lower()
-    assert all(name in said for name in (*FORMATS, *(preset.name for preset in PRESETS)))

@@ -136,7 +136,7 @@ def test_confident_asks_for_the_whole_interval() -> None:
     assert check("leak.mean <= 3.5", some).holds
     unsure = check("leak.mean <= 3.5", some, confident=True)
     assert not unsure.holds
-    assert unsure.explained.endswith("at most 3.5, but its interval is not entirely.")
+    assert unsure.explained.endswith("at most 3.5, but not all of its interval.")
     assert check(f"leak.mean <= {high[1]}", some, confident=True).holds
     assert check(f"leak.mean >= {high[0]}", some, confident=True).holds
     assert not check(f"leak.mean >= {high[0] + 1e-6}", some, confident=True).holds

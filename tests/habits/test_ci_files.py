@@ -1,4 +1,4 @@
-"""What others put into their own pipelines: the composite action, the pre-commit hooks, the image. Run or linted."""
+"""What others put into their own pipelines: the action, the pre-commit hooks, the image, the job. Run or linted."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from helpers.docs_blocks import exit_code
 from helpers.places import ROOT
 
 yaml: Any = pytest.importorskip("yaml")
@@ -24,26 +26,6 @@ BASH: Final = shutil.which("bash")
 needs_bash = pytest.mark.skipif(BASH is None, reason="there is no bash here")
 
 
-def exactly(*required: str, **properties: Any) -> dict[str, Any]:
-    """The schema of an object of these properties and no others."""
-    return {"type": "object", "required": required, "additionalProperties": False, "properties": properties}
-
-
-TEXT: Final = {"type": "string"}
-TEXTS: Final = {"type": "object", "additionalProperties": TEXT}
-STEP: Final = {
-    **exactly(**dict.fromkeys(("name", "id", "if", "run", "shell", "uses", "working-directory"), TEXT), env=TEXTS,
-              **{"with": TEXTS}),
-    "oneOf": [{"required": ["uses"]}, {"required": ["run", "shell"]}],
-}  # fmt: skip
-INPUT: Final = exactly("description", description=TEXT, required={"type": "boolean"}, default=TEXT)
-# Of GitHub's "Metadata syntax" for composite actions.
-ACTION_SCHEMA: Final = exactly(
-    *("name", "description", "runs"), name=TEXT, author=TEXT, description={"type": "string", "maxLength": 125},
-    branding={"type": "object", "required": ["icon", "color"]}, outputs={"type": "object"},
-    inputs={"type": "object", "additionalProperties": INPUT},
-    runs=exactly("using", "steps", using={"const": "composite"}, steps={"type": "array", "items": STEP}),
-)  # fmt: skip
 CASES: Final = [
     {"id": name, "context": f"{name} Ek lives in Graz.", "query": "Who?", "response": name} for name in ("Anna", "Bo")
 ]
@@ -84,26 +66,22 @@ def step(name: str, environment: dict[str, str], **inputs: str) -> subprocess.Co
     return subprocess.run(command, env={**environment, **env}, capture_output=True, text=True, check=False)
 
 
-def test_the_action_is_one() -> None:
-    jsonschema = pytest.importorskip("jsonschema")
-    action, text = loaded(ACTION), ACTION.read_text(encoding="utf-8")
-    jsonschema.validate(json.loads(json.dumps(action)), json.loads(json.dumps(ACTION_SCHEMA)))
+def test_the_action_runs_no_code_of_others_and_caches_no_scores() -> None:
+    ran = loaded(ACTION)["runs"]["steps"]
     # An input within a script would be code; it is given by the environment.
-    assert not any("${{" in one.get("run", "") for one in action["runs"]["steps"])
-    assert set(re.findall(r"inputs\.([\w-]+)", text)) == set(action["inputs"])
-    used = [one for one in action["runs"]["steps"] if "uses" in one]
-    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", one["uses"]) for one in used)
+    assert not any("${{" in one.get("run", "") for one in ran)
+    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", one["uses"]) for one in ran if "uses" in one)
     # Scores are private text in effect: pull requests can read what a workflow has cached.
-    (cache,) = (one["with"]["path"] for one in used if one["uses"].startswith("actions/cache"))
+    (cache,) = (one["with"]["path"] for one in ran if one.get("uses", "").startswith("actions/cache"))
     assert cache.split() == ["~/.cache/pip", "~/.cache/leakmeter/models"]
-    assert "download.pytorch.org/whl/cpu" in steps()["install"]["run"]
 
 
 @needs_bash
 def test_scripts_are_bash() -> None:
     of_action = [one["run"] for one in steps().values()]
     of_image = [rest for name, rest in instructions() if name == "RUN"]
-    assert len(of_image) == 5
+    assert of_action
+    assert of_image
     for script in of_action + of_image:
         subprocess.run([str(BASH), "-n", "-c", script], check=True)
     for script in of_action if shutil.which("shellcheck") else ():
@@ -158,28 +136,6 @@ def instructions() -> list[tuple[str, str]]:
     return [(name, rest) for name, _, rest in (line.partition(" ") for line in text.splitlines() if line.strip())]
 
 
-def test_the_dockerfile_is_made_as_it_should_be() -> None:
-    found = instructions()
-    known = ("ARG", "FROM", "WORKDIR", "RUN", "COPY", "ENV", "USER", "ENTRYPOINT", "CMD")
-    assert {name for name, _ in found} <= {*known}
-    stages = [number for number, (name, _) in enumerate(found) if name == "FROM"]
-    assert len(stages) == 2
-    build, final = found[: stages[1]], found[stages[1] :]
-    assert ("ARG", "DEVICE=cpu") in build
-    assert "whl/cpu" in " ".join(rest for _, rest in build)
-    last = dict(final)
-    assert last["USER"] not in ("root", "0")
-    assert (last["ENTRYPOINT"], last["CMD"]) == ('["leakmeter"]', '["--help"]')
-    # Only what the image is made of is sent to the builder, and all of it is there.
-    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split("\n")
-    assert "*" in ignored
-    sent = {line.removeprefix("!") for line in ignored if line.startswith("!")}
-    copied = {word for name, rest in build if name == "COPY" for word in rest.split()[:-1]}
-    assert copied == sent
-    assert all((ROOT / name).exists() for name in copied)
-    assert not any(name.startswith("--from") for name in copied)
-
-
 def test_the_dockerfile_installs_what_is_locked_for_a_device() -> None:
     (choosing,) = (rest for name, rest in instructions() if name == "RUN" and "case" in rest)
     shown = choosing.replace("/opt/leakmeter/bin/pip", "echo")
@@ -194,6 +150,22 @@ def test_the_dockerfile_installs_what_is_locked_for_a_device() -> None:
     assert said("cpu") == (0, f"{installed} -r locks/torch-cpu.txt {index}")
     assert said("cuda") == (0, f"{installed} -r locks/base.txt -r locks/cuda.txt")
     assert said("tpu") == (1, "DEVICE is 'tpu'; it has to be cpu or cuda\n")
+
+
+def test_leakmeter_takes_the_command_of_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job, _ = yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "rayjob.yaml").read_text(encoding="utf-8"))
+    words = shlex.split(job["spec"]["entrypoint"])
+    assert (words[0], words[-2:]) == ("leakmeter", [">", "/dev/null"])
+    options = dict(pairwise(words))
+    assert options["--on"] == "ray"  # the address of the cluster is in the environment of the job
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text('{"context": "Anna ate.", "query": "Who?", "response": "Anna"}\n')
+    given = {options["--data"]: str(cases), options["--model"]: "toy", options["--out"]: str(tmp_path / "runs")}
+    taken = [given.get(word, word) for word in words[1:-2]]
+    at = taken.index("--on")
+    # The toy has no workers of its own, and no memory to bound.
+    assert exit_code([*taken[:at], *taken[at + 8 :], "--dry-run"]) == 0
+    assert "toy" in capsys.readouterr().out
 
 
 @pytest.mark.long

@@ -16,11 +16,6 @@ NEED_WEIGHTS = ("icl", "susceptibility")
 """The toy splits whole words into letters, which are no labels, and has no gradients."""
 
 
-def test_there_is_one_for_each_measure() -> None:
-    measures = ["decoding", "generation", "icl", "influence", "pii", "susceptibility"]
-    assert [path.stem for path in NOTEBOOKS] == measures
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_holds_outputs_and_nothing_of_the_machine(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

@@ -33,10 +33,6 @@ def follow(page: Path) -> int:
     return len(lines)
 
 
-def test_there_is_one_for_each_reader() -> None:
-    assert [page.stem for page in TUTORIALS] == ["auditor", "exemplars", "my_number", "provider", "rag"]
-
-
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, marks=pytest.mark.long) if page.stem != "auditor" else page for page in TUTORIALS],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from helpers.places import DOCS, ROOT
+from helpers.places import ROOT
 
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if path.is_file()]
 DRAWN = "One output"
@@ -62,13 +62,6 @@ def shell_lines(page: Path | None = None) -> Iterator[tuple[str, str]]:
 def command_lines(page: Path | None = None) -> Iterator[tuple[str, str]]:
     """The same of lines that call leakmeter."""
     return ((where, line) for where, line in shell_lines(page) if re.match(r"leakmeter(\s|$)", line))
-
-
-def documented_fields(page: str) -> set[str]:
-    """Names in code in the tables of a page of docs/ whose rows begin with one."""
-    lines = (DOCS / f"{page}.md").read_text(encoding="utf-8").splitlines()
-    code = (name for line in lines if line.startswith("| `") for name in re.findall(r"`([^`]+)`", line))
-    return set(re.findall(r"[a-z_0-9]+", " ".join(code)))
 
 
 def exit_code(words: Sequence[str]) -> int:

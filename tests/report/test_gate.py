@@ -65,7 +65,7 @@ def test_lines() -> None:
         (">=", True, True, "at least 5, as asked."), (">", True, True, "above 5, as asked."),
         ("<=", False, False, "more than 5."), ("<", False, False, "not below 5."),
         (">=", False, False, "less than 5."), (">", False, False, "not above 5."),
-        ("<=", True, False, "at most 5, but its interval is not entirely."),
+        ("<=", True, False, "at most 5, but not all of its interval."),
     ],
 )  # fmt: skip
 def test_sentences_of_bounds(operator: str, is_within: bool, holds: bool, end: str) -> None:

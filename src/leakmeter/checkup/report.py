@@ -45,7 +45,7 @@ FAULTS: Final[dict[str, tuple[str, str]]] = {
         "It returns fewer of a row's likeliest tokens than requested.",
         "Raise the server's limit (vLLM: --max-logprobs).",
     ),
-    "missing_rows": ("Rows of log-probabilities are missing: it returns fewer than tokens were sent.", UPDATE),
+    "missing_rows": ("Rows of log-probabilities are missing: it returns fewer rows than it was sent tokens.", UPDATE),
     "nan": (
         "It returns NaN for a log-probability.",
         "Serve the model in float32 or bfloat16, and check the server's log.",

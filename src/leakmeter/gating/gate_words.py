@@ -74,7 +74,7 @@ def bound_sentence(
         return (
             f"{found}: {_WITHIN[operator]} {limit:.12g}, but {why} no interval to check; bound the {extreme} instead."
         )
-    return f"{found}: {_WITHIN[operator]} {limit:.12g}, but its interval is not entirely."
+    return f"{found}: {_WITHIN[operator]} {limit:.12g}, but not all of its interval."
 
 
 def undecided_sentence(

@@ -97,7 +97,7 @@ def _json_object(path: Path, name: str) -> JsonObject:
         reason = "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())[:100]
         raise ModelError(f"the {path.name} of '{name}' cannot be read as JSON ({reason}); {_FETCH_AGAIN}") from None
     if not isinstance(content, dict):
-        raise ModelError(f"the {path.name} of '{name}' is not JSON object; {_FETCH_AGAIN}")
+        raise ModelError(f"the {path.name} of '{name}' is not a JSON object; {_FETCH_AGAIN}")
     return content
 
 

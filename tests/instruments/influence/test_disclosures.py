@@ -325,13 +325,13 @@ UNSEEN = ("t03", "t11", "t21")
 """Logs of which a model of 135 M parameters does not connect the answer's other words with their source."""
 
 
-@pytest.mark.parametrize("n_logs", few([1, 25]))
-def test_planted_leaks_appear_and_clean_answers_do_not(real_backend: Any, n_logs: int) -> None:
+@pytest.mark.parametrize(("unit", "n_logs"), few([("document", 1), ("sentence", 25)]))
+def test_planted_leaks_appear_and_clean_answers_do_not(real_backend: Any, unit: str, n_logs: int) -> None:
     """13 leaks of 25 support logs: every value is named; what is said in other words appears unless the model is too
     small for it; nothing personal or secret is claimed of the 12 clean ones."""
     logs = [json.loads(line) for line in (HERE / "support_logs.jsonl").read_text(encoding="utf-8").splitlines()]
     planted = json.loads((HERE / "support_logs.planted.json").read_text(encoding="utf-8"))
-    for result in leakmeter.influence(real_backend, logs[:n_logs], map=MAP, unit="sentence"):
+    for result in leakmeter.influence(real_backend, logs[:n_logs], map=MAP, unit=unit):
         answer, leaks = result.response.text, planted.get(result.id, [])
 
         def overlaps(found: Disclosure, leak: dict[str, Any], answer: str = answer) -> bool:

@@ -408,3 +408,12 @@ def test_an_undefined_number_ranks_last_and_a_weak_piece_leads_nothing() -> None
     assert leader(replace(shown, placebo_nats=5.0)) is None  # signs or none: both sums have to be above the placebo
     assert by_nats(replace(shown, pieces=(*pieces[:3], replace(pieces[3], posterior=None))), "unit") == [1, 2, 3, 0]
     assert leader(replace(case, pieces=())) is None
+
+
+def test_one_next_token_has_a_heat_map_of_words() -> None:
+    import leakmeter
+
+    result = leakmeter.influence("toy", context="Anna saw one.", query="What?", unit="ngram:1", max_new_tokens=1)
+    assert result.matrix.shape == (len(result.pieces), 1)
+    assert {piece.n_tokens for piece in result.pieces} == {1}
+    assert result.to_rich() is not None
