@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import ledger_day_log as day
-from leakmeter.ledger.keys import Keys
-from leakmeter.ledger.store import FILE, Ledger
-from leakmeter.ledger.totals import Book
 from leakmeter.meter import Meter
+from leakmeter.products.ledger.keys import Keys
+from leakmeter.products.ledger.store import FILE, Ledger
+from leakmeter.products.ledger.totals import Book
 
 NAME: Final = "ledger-day"
 WHOLE: Final = day.Sizes()
@@ -302,7 +302,7 @@ def guarded(out: Path, full: Path, model: str) -> Iterator[Row]:
         full: a ledger with answers, which stays as it is.
         model: what scores.
     """
-    from leakmeter.ledger.guard import Guard
+    from leakmeter.products.ledger.guard import Guard
 
     meter = Meter(model, cache=False)
     for name, ledger in (("empty", out / "guarded"), ("day", full)):

@@ -24,7 +24,7 @@ from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.sampling import sample
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.integrations import AnswerLog, log_answer
+from leakmeter.products.integrations import AnswerLog, log_answer
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.units import starts_in_characters
 

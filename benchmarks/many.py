@@ -19,11 +19,11 @@ from typing import Any, Final
 import leakmeter
 from benchmarks.scale import PUT_SECONDS
 from leakmeter.engine.measure import WRITERS
+from leakmeter.engine.storage.catalogue import entries, spec_of
+from leakmeter.engine.storage.parts import Part, cases_of_part, cases_of_run
+from leakmeter.engine.storage.rundir import RunDirectory
+from leakmeter.engine.storage.spec import RunSpec
 from leakmeter.results.query import ask
-from leakmeter.storage.catalogue import entries, spec_of
-from leakmeter.storage.parts import Part, cases_of_part, cases_of_run
-from leakmeter.storage.rundir import RunDirectory
-from leakmeter.storage.spec import RunSpec
 
 NAME: Final = "many"
 SLICE: Final = 100_000

@@ -22,11 +22,11 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from leakmeter.engine.execute.pool import Pool, WorkerEvent
 from leakmeter.engine.measure import WRITERS, write_part
+from leakmeter.engine.storage.parts import Part, cases_of_part
+from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.engine.workers import PartDone
-from leakmeter.execute.pool import Pool, WorkerEvent
-from leakmeter.storage.parts import Part, cases_of_part
-from leakmeter.storage.rundir import RunDirectory
 
 NAME: Final = "scale"
 WORKERS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -295,7 +295,7 @@ def _of_ray(sent: Sequence[bytes]) -> tuple[float, float, float, float]:
     """Submit, get, and look; the last for each task under way. Two workers, which give what they are told to."""
     import ray
 
-    from leakmeter.execute.ray import RayEngine
+    from leakmeter.engine.execute.ray import RayEngine
 
     largest = max(sent, key=len)
     engine = RayEngine(None, lambda: _Giving(largest), n_workers=2, n_cpus=1, n_gpus=0)
@@ -361,7 +361,7 @@ def overhead(run: Path, disk: Path, part_s: float = 5.0, n_parts: int = 12) -> d
         part_s: how long each takes.
         n_parts: of them.
     """
-    from leakmeter.execute.ray import RayEngine
+    from leakmeter.engine.execute.ray import RayEngine
 
     part = cases_of_part(RunDirectory(run), 0)
     work = _Sleeping(part, part_s)

@@ -16,9 +16,9 @@ from typing import Any, Final
 import numpy as np
 
 from leakmeter.core.measure import NATS, Measurement
+from leakmeter.engine.storage.rundir import RunDirectory
+from leakmeter.engine.storage.spec import RunSpec
 from leakmeter.results.query import ask
-from leakmeter.storage.rundir import RunDirectory
-from leakmeter.storage.spec import RunSpec
 
 NAME: Final = "store"
 _QUERIES: Final = {

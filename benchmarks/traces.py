@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tests.helpers.logged_traffic import WRITERS, exchanges, records, write
 
-from leakmeter.traces import TraceReader
+from leakmeter.data.traces import TraceReader
 
 NAME: Final = "traces"
 _TIMES: Final = 3

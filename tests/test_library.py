@@ -252,7 +252,7 @@ def test_a_kept_call_is_the_commands_run(cli: Callable[..., Ended]) -> None:
 
 
 def test_an_interrupted_call_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    from leakmeter.storage import rundir
+    from leakmeter.engine.storage import rundir
 
     real, calls = rundir.RunDirectory.write_part, []
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from leakmeter.engine.measure import cases_of_run
 from leakmeter.stats.stats import interval_of_mean
-from leakmeter.storage.rundir import RunDirectory
+from leakmeter.engine.storage.rundir import RunDirectory
 
 losses = np.stack(
     [

@@ -95,7 +95,7 @@ def points():
     """Rows (place, kind, query, length as a share of the vectors', true, second order)."""
     backend = load_backend(MODEL, dtype="float32")
     model, tokenizer = backend.model.double(), backend.tokenizer
-    samples = resources.files("leakmeter.samples")
+    samples = resources.files("leakmeter.data.samples")
     queries, contexts = (
         [json.loads(line) for line in (samples / name).read_text("utf-8").splitlines()]
         for name in ("queries.jsonl", "contexts.jsonl")

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from leakmeter.core.quantity import Check
-    from leakmeter.gating.baseline import Held
-    from leakmeter.gating.bounds import Bound
-    from leakmeter.gating.compare import Comparison
+    from leakmeter.engine.storage.catalogue import Entry
+    from leakmeter.engine.storage.verify import Verified
+    from leakmeter.products.gate.baseline import Held
+    from leakmeter.products.gate.bounds import Bound
+    from leakmeter.products.gate.compare import Comparison
     from leakmeter.results.results import MeasuredCases
-    from leakmeter.storage.catalogue import Entry
-    from leakmeter.storage.verify import Verified
 
 _DOCTOR: Final = "doctor"
 AnyRun = Any
@@ -49,7 +49,7 @@ class GateResult:
 
     @override
     def __str__(self) -> str:
-        from leakmeter.gating.gate_words import check_lines
+        from leakmeter.products.gate.gate_words import check_lines
 
         return "\n".join([*check_lines(self.checks), *(f"note    {line}" for line in self.notes)])
 
@@ -82,9 +82,9 @@ def query(sql: str, runs: str | Path = "runs", *, memory: str = "4GiB", max_seco
     """
     import pandas as pd
 
+    from leakmeter.engine.storage.catalogue import complete_runs
     from leakmeter.results.limits import QueryLimits
     from leakmeter.results.query import ask
-    from leakmeter.storage.catalogue import complete_runs
 
     finished, _ = complete_runs(Path(runs))
     if not finished:
@@ -131,9 +131,9 @@ def gate(
         >>> found.holds
         True
     """
-    from leakmeter.gating.answers import given_checks, notes
-    from leakmeter.gating.baseline import hold_against, read_baseline
-    from leakmeter.gating.bounds import check_bounds
+    from leakmeter.products.gate.answers import given_checks, notes
+    from leakmeter.products.gate.baseline import hold_against, read_baseline
+    from leakmeter.products.gate.bounds import check_bounds
 
     bounds = _bounds(max, "max") + _bounds(min, "min")
     if not run:
@@ -181,7 +181,7 @@ def write_baseline(path: str | Path, *run: AnyRun, quantities: Sequence[str] = (
     import json
 
     from leakmeter.core.files import check_outside_runs, write_whole
-    from leakmeter.gating.baseline import baseline_of
+    from leakmeter.products.gate.baseline import baseline_of
 
     where = Path(path)
     check_outside_runs(where, "baseline")
@@ -204,7 +204,7 @@ def list_runs(runs: str | Path = "runs") -> list[Entry]:
         >>> leakmeter.list_runs(".")
         []
     """
-    from leakmeter.storage.catalogue import entries
+    from leakmeter.engine.storage.catalogue import entries
 
     return entries(Path(runs))
 
@@ -240,7 +240,7 @@ def compare_runs(
         >>> found.n_pairs, [setting.name for setting in found.incomparable]
         (1, ['prompts.unit'])
     """
-    from leakmeter.gating.compare import compare
+    from leakmeter.products.gate.compare import compare
 
     return compare(_measured(first, runs), _measured(second, runs), quantities)
 
@@ -267,7 +267,7 @@ def verify_run(run: AnyRun, *, runs: str | Path = "runs") -> Verified:
         >>> found.state, found.findings
         ('whole', ())
     """
-    from leakmeter.storage.verify import verify
+    from leakmeter.engine.storage.verify import verify
 
     return verify(_path(run, runs))
 
@@ -294,8 +294,8 @@ def rename_run(run: AnyRun, name: str | None, *, runs: str | Path = "runs") -> N
         'first try'
     """
     from leakmeter.core.urls import url_of
-    from leakmeter.storage.rundir import RunDirectory
-    from leakmeter.storage.spec import checked_name
+    from leakmeter.engine.storage.rundir import RunDirectory
+    from leakmeter.engine.storage.spec import checked_name
 
     if any(url_of(Path(place)) is not None for place in (run, runs) if isinstance(place, str | Path)):
         raise UsageError("a run of an object store keeps its name; rename is for directories")
@@ -328,7 +328,7 @@ def export_run(run: AnyRun, out: str | Path, *, redact: bool = False, runs: str 
         >>> names
         ['cases.jsonl', 'measurements.parquet', 'spec.json']
     """
-    from leakmeter.storage.export import Redacted, write
+    from leakmeter.engine.storage.export import Redacted, write
 
     write(_path(run, runs), Path(out), Redacted(_key()) if redact else None)
     return Path(out)
@@ -360,7 +360,7 @@ def save_report(path: str | Path, *run: AnyRun, runs: str | Path = "runs") -> Pa
         >>> text.startswith("<!doctype html>")
         True
     """
-    from leakmeter.pages.render import page_of_runs
+    from leakmeter.products.pages.render import page_of_runs
     from leakmeter.results.result import saved
     from leakmeter.results.run import Run
 
@@ -403,9 +403,9 @@ def printed(name: str) -> tuple[Any, str]:
     from leakmeter.core import registry
 
     if name == _DOCTOR:
-        from leakmeter.checkup.result import DoctorResult
+        from leakmeter.products.doctor.result import DoctorResult
 
-        return DoctorResult, "leakmeter.checkup"
+        return DoctorResult, "leakmeter.products.doctor"
     measure = registry.instrument(name)
     return measure.result, measure.package
 
@@ -417,14 +417,14 @@ def all_printed() -> list[str]:
 
 
 def _bounds(bounds: str | Sequence[str], option: str) -> list[Bound]:
-    from leakmeter.gating.bounds import parse_bound
+    from leakmeter.products.gate.bounds import parse_bound
 
     return [parse_bound(text, option) for text in ([bounds] if isinstance(bounds, str) else bounds)]
 
 
 def _path(run: AnyRun, runs: str | Path) -> Path:
+    from leakmeter.engine.storage.catalogue import find_run
     from leakmeter.results.run import Run
-    from leakmeter.storage.catalogue import find_run
 
     return run.path if isinstance(run, Run) else find_run(str(run), Path(runs))
 
@@ -436,7 +436,7 @@ def _measured(run: AnyRun, runs: str | Path) -> MeasuredCases:
 
 
 def _key() -> bytes:
+    from leakmeter.engine.storage.pseudonym import subject_key
     from leakmeter.models import config_dir
-    from leakmeter.storage.pseudonym import subject_key
 
     return subject_key(config_dir())

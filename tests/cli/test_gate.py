@@ -19,7 +19,7 @@ import pytest
 import leakmeter
 from helpers.command_line import assert_refused
 from leakmeter.errors import UsageError
-from leakmeter.pages.render import page_of_runs
+from leakmeter.products.pages.render import page_of_runs
 from leakmeter.results.results import read_measured
 from leakmeter.testing import assert_leakage
 

@@ -31,7 +31,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
         def raising(root: Path) -> Any:
             raise error
 
-        monkeypatch.setattr("leakmeter.storage.catalogue.entries", raising)
+        monkeypatch.setattr("leakmeter.engine.storage.catalogue.entries", raising)
         return tmp_path / "cache" / "errors"
 
     return make

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import leakmeter
+from leakmeter.commands.studies.study_report import StudyTables
+from leakmeter.commands.studies.tables import readable
 from leakmeter.commands.study import StudyRun
 from leakmeter.engine.loading import load_run
 from leakmeter.errors import StoreError
-from leakmeter.studies.study_report import StudyTables
-from leakmeter.studies.tables import readable
 
 Call = Callable[..., Any]
 

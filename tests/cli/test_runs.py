@@ -16,9 +16,9 @@ from jsonschema import Draft202012Validator
 import leakmeter
 from leakmeter.cli.runs import compare, schema_of
 from leakmeter.core.record import Record
+from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import LeakmeterError
 from leakmeter.runs import all_printed, printed
-from leakmeter.storage.rundir import RunDirectory
 
 Call = Callable[..., Any]
 TEXTS = ("Anna sang. Bo ate.", "Cid left. Dora came.", "Ek slept. Finn ran.")

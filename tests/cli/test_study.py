@@ -22,14 +22,14 @@ import leakmeter
 from helpers.examples import few
 from helpers.places import TESTS
 from leakmeter.commands import progress
+from leakmeter.commands.studies.grid import shipped
+from leakmeter.commands.studies.quality import Regurgitation
+from leakmeter.engine.storage.export import write
+from leakmeter.engine.storage.parts import cases_of_run
+from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import UsageError
 from leakmeter.report.console import LEFT_OUT
 from leakmeter.stats.stats import interval_of_mean, mean
-from leakmeter.storage.export import write
-from leakmeter.storage.parts import cases_of_run
-from leakmeter.storage.rundir import RunDirectory
-from leakmeter.studies.grid import shipped
-from leakmeter.studies.quality import Regurgitation
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 

@@ -13,7 +13,7 @@ import pytest
 
 from helpers.golden_commands import write_data
 from leakmeter.commands import progress
-from leakmeter.storage.rundir import RunDirectory
+from leakmeter.engine.storage.rundir import RunDirectory
 
 Call = Callable[..., Any]
 NATS = r"[\d.]+(e-\d+)? nats"

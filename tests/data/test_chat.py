@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from leakmeter.core.case import Case, Document, Message
 from leakmeter.data import chat, foreign
 from leakmeter.data.cases import case_of, cases_of, logged_case
+from leakmeter.data.traces import plainly
 from leakmeter.errors import DataError, UsageError
-from leakmeter.traces import plainly
 
 USER = {"role": "user", "content": "Who?"}
 

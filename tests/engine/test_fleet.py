@@ -22,13 +22,13 @@ from leakmeter.core.tree import Chunk
 from leakmeter.engine.loading import KeptModel, load
 from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
 from leakmeter.engine.options import ModelOptions
+from leakmeter.engine.storage import export
+from leakmeter.engine.storage.catalogue import summary
+from leakmeter.engine.storage.rundir import RunDirectory
+from leakmeter.engine.storage.spec import spec_of
 from leakmeter.engine.workers import MIXED, Fleet, PartWorker, Workers
 from leakmeter.errors import CapabilityError, ModelError, UsageError, WindowError
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.storage import export
-from leakmeter.storage.catalogue import summary
-from leakmeter.storage.rundir import RunDirectory
-from leakmeter.storage.spec import spec_of
 from leakmeter.text.build import PromptSettings
 
 SETTINGS, MEASURE = PromptSettings(), Influence(max_new_tokens=5)

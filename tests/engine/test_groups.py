@@ -18,11 +18,11 @@ from leakmeter.core.request import Scores
 from leakmeter.core.tree import Chunk
 from leakmeter.engine.measure import Callbacks, PartsBackend, measure_cases, measured_together, n_parts, write_part
 from leakmeter.engine.prediction import Predictor, predicted_cases
+from leakmeter.engine.storage.parts import Part, cases_of_run
+from leakmeter.engine.storage.rundir import RunDirectory
+from leakmeter.engine.storage.spec import spec_of
 from leakmeter.engine.workers import PartDone
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.storage.parts import Part, cases_of_run
-from leakmeter.storage.rundir import RunDirectory
-from leakmeter.storage.spec import spec_of
 from leakmeter.text.build import PromptSettings
 
 SETTINGS = PromptSettings()

@@ -17,7 +17,7 @@ import pytest
 from leakmeter.backends.toy import Toy
 from leakmeter.core.backend import response_texts
 from leakmeter.engine.loading import load_run
-from leakmeter.storage.rundir import RunDirectory
+from leakmeter.engine.storage.rundir import RunDirectory
 
 N_CASES = 12
 

@@ -22,8 +22,8 @@ from hypothesis.extra import numpy as arrays
 
 from helpers.examples import examples
 from leakmeter.engine.scores import FILE_NAME, ScoreCache
+from leakmeter.engine.storage.pseudonym import read_secret
 from leakmeter.errors import StoreError
-from leakmeter.storage.pseudonym import read_secret
 
 SECRET = bytes(range(32))
 Make = Callable[..., ScoreCache]
@@ -364,7 +364,7 @@ def test_the_secret_is_drawn_once_and_kept_private(tmp_path: Path) -> None:
 def test_processes_that_start_together_share_a_secret(tmp_path: Path) -> None:
     path = tmp_path / "config" / "scores.secret"
     code = (
-        "from pathlib import Path\nfrom leakmeter.storage.pseudonym import read_secret\n"
+        "from pathlib import Path\nfrom leakmeter.engine.storage.pseudonym import read_secret\n"
         f"print(read_secret(Path({str(path)!r})).hex())"
     )
     running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(4)]

@@ -18,7 +18,7 @@ from helpers.model_server import OPENAI, VLLM, ModelServer
 from leakmeter.backends.served import connection
 from leakmeter.backends.served.fingerprint import Fingerprint, settled
 from leakmeter.engine.loading import load_run
-from leakmeter.storage.rundir import RunDirectory
+from leakmeter.engine.storage.rundir import RunDirectory
 
 KEY = "key-4711-of-nobody"
 _PROBE = [0, 0]

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from helpers.command_line import PROGRAM, Ended
 from leakmeter.engine.slices import Slice, complete
+from leakmeter.engine.storage import rundir
+from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.storage import rundir
-from leakmeter.storage.rundir import RunDirectory
 
 CASES = [
     {"id": f"c{i}", "context": f"Anna sang {i} songs. Bo ate.", "query": "Who?", "response": "Anna"} for i in range(7)

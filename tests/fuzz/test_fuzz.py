@@ -31,31 +31,31 @@ from helpers.fuzzing import SECONDS, SECRET, as_json, fuzz, holds, json_files, s
 from helpers.llama_gguf import write_gguf
 from helpers.logged_traffic import WRITERS, exchanges
 from helpers.measured_runs import run as measured_run
+from leakmeter.commands.studies.grid import load_study
 from leakmeter.core.case import Document
 from leakmeter.data.cases import cases_of, logged_case
 from leakmeter.data.tasks import load_task
+from leakmeter.data.traces import TraceReader
 from leakmeter.engine.loading import load_run
+from leakmeter.engine.storage.catalogue import complete_runs, entries
+from leakmeter.engine.storage.verify import verify
 from leakmeter.errors import LeakmeterError
-from leakmeter.gating.baseline import baseline_of, hold_against, read_baseline
 from leakmeter.instruments.generation import command
 from leakmeter.instruments.pii.probe import load_templates
 from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.instruments.susceptibility.case import load_contexts, load_queries
 from leakmeter.instruments.susceptibility.relations import load_relations
-from leakmeter.ledger.keys import Keys
-from leakmeter.ledger.store import SUBJECTS, Ledger
-from leakmeter.ledger.subjects import read_edits
-from leakmeter.ledger.tables import checksum
 from leakmeter.models.gguf import convert
+from leakmeter.products.gate.baseline import baseline_of, hold_against, read_baseline
+from leakmeter.products.ledger.keys import Keys
+from leakmeter.products.ledger.store import SUBJECTS, Ledger
+from leakmeter.products.ledger.subjects import read_edits
+from leakmeter.products.ledger.tables import checksum
 from leakmeter.results.limits import QueryLimits
 from leakmeter.results.query import ask
-from leakmeter.storage.catalogue import complete_runs, entries
-from leakmeter.storage.verify import verify
-from leakmeter.studies.grid import load_study
 from leakmeter.text.entities import pattern
 from leakmeter.text.entities.find import find
 from leakmeter.text.templates import FilledTemplate, resolved
-from leakmeter.traces import TraceReader
 
 CORPUS: Final = Path(__file__).with_name("corpus")
 SAMPLES: Final = Path(__file__).parents[2] / "src" / "leakmeter" / "samples"

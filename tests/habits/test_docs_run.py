@@ -93,7 +93,7 @@ def run(page: Path) -> None:
 
 def pages_with(language: str) -> list[Path]:
     # Two pages have tests of their own: examples of one are files that have to be installed first, and the other's is a
-    # client of a server (tests/serve/test_bounded.py).
+    # client of a server (tests/products/serve/test_bounded.py).
     found = dict.fromkeys(block.page for block in blocks(language))
     return [page for page in found if page.name not in ("extending.md", "serve_completions.md")]
 

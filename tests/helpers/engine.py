@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from leakmeter.execute.pool import WorkerEvent, failure_of
+from leakmeter.engine.execute.pool import WorkerEvent, failure_of
 
 
 class Here:

@@ -28,14 +28,14 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from helpers.logged_answers import Echo, logged
+from leakmeter.data.traces import LoggedAnswer
 from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import UsageError
-from leakmeter.ledger import measuring
-from leakmeter.ledger.forget import forget
-from leakmeter.ledger.keys import Keys
-from leakmeter.ledger.measuring import Measuring, add
-from leakmeter.ledger.store import Ledger
-from leakmeter.traces import LoggedAnswer
+from leakmeter.products.ledger import measuring
+from leakmeter.products.ledger.forget import forget
+from leakmeter.products.ledger.keys import Keys
+from leakmeter.products.ledger.measuring import Measuring, add
+from leakmeter.products.ledger.store import Ledger
 
 KEYS: Final = Keys(b"k" * 32)
 SECRET: Final = "Ms Ana Quill: 202-555-0143."

@@ -24,11 +24,11 @@ import uvicorn
 
 from helpers.killed import forked, run_module, spread, watched
 from helpers.serving import serving_of
-from leakmeter.serve import bounded as bounded_module
-from leakmeter.serve.app import make_app, settings
-from leakmeter.serve.bounded import BoundedCompletions, routes
-from leakmeter.serve.queue import Job
-from leakmeter.serve.spent import Spent
+from leakmeter.products.serve import bounded as bounded_module
+from leakmeter.products.serve.app import make_app, settings
+from leakmeter.products.serve.bounded import BoundedCompletions, routes
+from leakmeter.products.serve.queue import Job
+from leakmeter.products.serve.spent import Spent
 
 EPSILON: Final = 0.5
 MAX_TOKENS: Final = 4

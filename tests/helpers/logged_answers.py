@@ -11,8 +11,8 @@ import numpy as np
 
 from helpers.mortal_toy import Mortal
 from helpers.toy_chat import ChatByteTokenizer
-from leakmeter.traces import LoggedAnswer
-from leakmeter.traces.answer import DocumentPlace, LoggedDocument, LoggedMessage, Sampling
+from leakmeter.data.traces import LoggedAnswer
+from leakmeter.data.traces.answer import DocumentPlace, LoggedDocument, LoggedMessage, Sampling
 
 MORNING = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 

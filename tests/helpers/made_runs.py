@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from leakmeter.core.measure import NATS, RESPONSE, TOKEN_ID, Measurement
-from leakmeter.storage.rundir import RunDirectory
-from leakmeter.storage.spec import RunSpec
+from leakmeter.engine.storage.rundir import RunDirectory
+from leakmeter.engine.storage.spec import RunSpec
 
 HOSTILE = "'); DROP TABLE measurements; --\x1b[31m"
 CASES: tuple[dict[str, Any], ...] = (

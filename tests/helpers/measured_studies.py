@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from leakmeter.backends.toy import Toy
+from leakmeter.commands.studies.cells import FinishedCell, finished_cell, load_records, measure_cell, study_directory
+from leakmeter.commands.studies.grid import Study
 from leakmeter.core.backend import Backend
 from leakmeter.engine.measure import Callbacks
-from leakmeter.studies.cells import FinishedCell, finished_cell, load_records, measure_cell, study_directory
-from leakmeter.studies.grid import Study
 
 
 @contextmanager

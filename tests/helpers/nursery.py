@@ -20,7 +20,7 @@ from leakmeter.cli import main
 
 # What a study takes, so that a child begins with the work; nothing of it starts a thread.
 for name in (
-    *("leakmeter.studies.cells", "leakmeter.studies.grid", "leakmeter.studies.table"),
+    *("leakmeter.commands.studies.cells", "leakmeter.commands.studies.grid", "leakmeter.commands.studies.table"),
     *("leakmeter.backends.toy", "pyarrow.parquet", "matplotlib.figure", "matplotlib.backends.backend_agg"),
 ):
     importlib.import_module(name)

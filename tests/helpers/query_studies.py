@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.grid import Study, load_study
+from leakmeter.commands.studies.cells import FinishedCell
+from leakmeter.commands.studies.grid import Study, load_study
 
 SMALL = {"model": ["toy"], "relations": ["4"], "entities": ["2"], "contexts": ["5"], "mentioning": ["1"]}
 N_QUERIES = 4 * 2 * 4

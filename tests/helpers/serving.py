@@ -15,10 +15,10 @@ from starlette.routing import BaseRoute
 from starlette.testclient import TestClient
 
 from leakmeter.engine.options import ModelOptions
-from leakmeter.serve.access import Access
-from leakmeter.serve.app import make_app, settings
-from leakmeter.serve.queue import Queue
-from leakmeter.serve.serving import Models, Serving
+from leakmeter.products.serve.access import Access
+from leakmeter.products.serve.app import make_app, settings
+from leakmeter.products.serve.queue import Queue
+from leakmeter.products.serve.serving import Models, Serving
 
 HEADERS = {"x-leakmeter": "1", "sec-fetch-site": "same-origin", "sec-fetch-mode": "cors"}
 """Of a request of the page's own script."""

@@ -21,7 +21,7 @@ import leakmeter
 from helpers.model_server import VLLM, ModelServer, RefusedError, Routes
 from helpers.raw_server import RawServer
 from helpers.serving import CASE, HEADERS, client, events, serving_of
-from leakmeter.serve.bounded import BoundedCompletions, routes
+from leakmeter.products.serve.bounded import BoundedCompletions, routes
 
 KEY = "k" * 20
 OWN = "vllm:http://127.0.0.1:9#own"

@@ -15,11 +15,11 @@ import leakmeter
 from helpers.examples import few
 from helpers.logged_answers import Echo
 from leakmeter.errors import LeakmeterError, UsageError
-from leakmeter.ledger.forget import forget
-from leakmeter.ledger.guard import Guard, GuardVerdict
-from leakmeter.ledger.measuring import Measuring
-from leakmeter.ledger.store import Ledger
-from leakmeter.ledger.totals import Book
+from leakmeter.products.ledger.forget import forget
+from leakmeter.products.ledger.guard import Guard, GuardVerdict
+from leakmeter.products.ledger.measuring import Measuring
+from leakmeter.products.ledger.store import Ledger
+from leakmeter.products.ledger.totals import Book
 
 N: Final = 20
 DOCUMENTS: Final = {"file-7": "Ms Ana Quill came.", "weather": "It rains."}

@@ -26,20 +26,20 @@ from helpers.logged_traffic import WRITERS, exchanges, records
 from helpers.operations import n_operations
 from leakmeter.data import opened as opened_module
 from leakmeter.data import streamed as records_module
+from leakmeter.data.traces import DocumentPlace, LoggedAnswer, LoggedMessage, Reason, TraceReader, as_case
+from leakmeter.data.traces import places as places_module
+from leakmeter.data.traces import reader as reader_module
+from leakmeter.data.traces.answer import LoggedDocument, Refused, Unusable
+from leakmeter.data.traces.places import Retrieved, find
+from leakmeter.data.traces.span import SpanKind, TraceSpan
+from leakmeter.data.traces.trace import outcome_of
 from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import DataError, LeakmeterError
-from leakmeter.ledger import measuring
-from leakmeter.ledger.keys import Keys
-from leakmeter.ledger.measuring import add
-from leakmeter.ledger.store import Ledger
-from leakmeter.ledger.turns import Turns
-from leakmeter.traces import DocumentPlace, LoggedAnswer, LoggedMessage, Reason, TraceReader, as_case
-from leakmeter.traces import places as places_module
-from leakmeter.traces import reader as reader_module
-from leakmeter.traces.answer import LoggedDocument, Refused, Unusable
-from leakmeter.traces.places import Retrieved, find
-from leakmeter.traces.span import SpanKind, TraceSpan
-from leakmeter.traces.trace import outcome_of
+from leakmeter.products.ledger import measuring
+from leakmeter.products.ledger.keys import Keys
+from leakmeter.products.ledger.measuring import add
+from leakmeter.products.ledger.store import Ledger
+from leakmeter.products.ledger.turns import Turns
 
 Call = Callable[..., Any]
 RAIN: Final = "It rains in Rome."
@@ -239,7 +239,7 @@ def test_long_conversations_take_a_time_in_proportion_to_their_length() -> None:
 
 
 def test_a_log_of_conversations_is_not_held_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakmeter.ledger.turns.MOST_PLACES", 50)
+    monkeypatch.setattr("leakmeter.products.ledger.turns.MOST_PLACES", 50)
     turns = Turns()
     for number in range(20):
         messages = (LoggedMessage("user", f"{number} {RAIN}"),)
@@ -454,7 +454,7 @@ _READING: Final = """
 import json, re, sys
 from pathlib import Path
 from leakmeter.errors import LeakmeterError
-from leakmeter.traces import TraceReader
+from leakmeter.data.traces import TraceReader
 reader, why = TraceReader(sys.argv[1]), None
 try:
     for _ in reader:

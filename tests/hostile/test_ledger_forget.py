@@ -22,14 +22,14 @@ import pytest
 from helpers.examples import few
 from helpers.killed import KEYS, LEAK, SECRET, WEATHER, all_rows, day, forget_it, killed, ledger_in, quoting
 from helpers.logged_answers import Echo, logged
+from leakmeter.data.traces import LoggedAnswer
 from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import UsageError
-from leakmeter.ledger.forget import forget
-from leakmeter.ledger.keys import Keys
-from leakmeter.ledger.measuring import Measuring, add
-from leakmeter.ledger.store import FILE, SUBJECTS, Ledger
-from leakmeter.ledger.totals import Book
-from leakmeter.traces import LoggedAnswer
+from leakmeter.products.ledger.forget import forget
+from leakmeter.products.ledger.keys import Keys
+from leakmeter.products.ledger.measuring import Measuring, add
+from leakmeter.products.ledger.store import FILE, SUBJECTS, Ledger
+from leakmeter.products.ledger.totals import Book
 
 Call = Callable[..., Any]
 PHONE: Final = "202-555-0143"

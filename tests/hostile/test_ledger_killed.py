@@ -10,9 +10,9 @@ import pytest
 from helpers.examples import few
 from helpers.killed import add_two, all_rows, killed, ledger_in
 from helpers.killed_server import EPSILON, MAX_TOKENS, N_CHOICES, asked, bounded_in
-from leakmeter.ledger.store import Ledger
-from leakmeter.ledger.totals import Book
-from leakmeter.serve.spent import SpentError, nano
+from leakmeter.products.ledger.store import Ledger
+from leakmeter.products.ledger.totals import Book
+from leakmeter.products.serve.spent import SpentError, nano
 
 
 def texts(ledger: Ledger) -> dict[str, object]:

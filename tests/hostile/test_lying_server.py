@@ -34,8 +34,8 @@ from leakmeter.backends.served.load import load_served
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, TargetLogProbs, Top
 from leakmeter.core.request import DrawRequest
+from leakmeter.engine.storage.verify import verify
 from leakmeter.errors import LeakmeterError
-from leakmeter.storage.verify import verify
 
 Cli = Callable[..., Any]
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"

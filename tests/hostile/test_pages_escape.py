@@ -21,9 +21,9 @@ from helpers.report_checks import CONTROLS, ELEMENTS, Page, assert_harmless, ass
 from helpers.serving import HEADERS, client, events, listening, serving_of
 from leakmeter.backends.toy import Toy
 from leakmeter.engine.loading import KeptModel
-from leakmeter.ledger.measuring import Measuring, add
-from leakmeter.ledger.store import Ledger
-from leakmeter.serve.access import POLICY
+from leakmeter.products.ledger.measuring import Measuring, add
+from leakmeter.products.ledger.store import Ledger
+from leakmeter.products.serve.access import POLICY
 
 Cli = Callable[..., Any]
 PAYLOADS = (

@@ -11,8 +11,8 @@ import leakmeter
 from helpers.each_run import CONTEXTS, MOODS, NOTE, QUERIES, ROWS
 from leakmeter.core.quantity import Quantity
 from leakmeter.core.self_check import MOST_FLOOR_NATS, SelfCheck, doubt
-from leakmeter.gating.bounds import check_bounds, parse_bound
 from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.products.gate.bounds import check_bounds, parse_bound
 from leakmeter.report import markdown
 from leakmeter.results.results import MeasuredCases
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from leakmeter.core.quantity import Check, Counterexample, Number
-from leakmeter.gating import gate_words as words
+from leakmeter.products.gate import gate_words as words
 
 HELD = Check(
     "influence.p95 <= 5", 1, "influence", "What it owes.", True, Number(3.25, (2.5, math.inf), "nats", 120), 0,

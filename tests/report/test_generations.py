@@ -13,10 +13,10 @@ from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_report_harmless
 from helpers.report_snapshots import assert_as_reviewed
+from leakmeter.commands.studies.generations_report import CellColumn, Generation, Generations, generations_report
 from leakmeter.errors import UsageError
 from leakmeter.report import html as pages
 from leakmeter.report import scale
-from leakmeter.studies.generations_report import CellColumn, Generation, Generations, generations_report
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 CONTEXT = "The vault code is 7731 and the key hangs by the door."

@@ -18,7 +18,7 @@ from helpers.report_snapshots import printed
 from leakmeter.core.quantity import Number
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.report import report
-from leakmeter.pages.render import ShownRun, runs_report
+from leakmeter.products.pages.render import ShownRun, runs_report
 from leakmeter.report import html
 
 NATS = Number(7.31, (5.2, 9.9), "nats", 120)

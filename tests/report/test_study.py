@@ -16,11 +16,11 @@ import pytest
 
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import PNG, assert_report_harmless
+from leakmeter.commands.studies.contexts import Contexts
+from leakmeter.commands.studies.study_report import StudyTables, extremes, figure_of, study_report
+from leakmeter.commands.studies.tables import ReadableTable, latex_text, readable, to_csv, to_markdown
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html
-from leakmeter.studies.contexts import Contexts
-from leakmeter.studies.study_report import StudyTables, extremes, figure_of, study_report
-from leakmeter.studies.tables import ReadableTable, latex_text, readable, to_csv, to_markdown
 
 ROWS = [{"model": "a|b", "nats": 2.0, "nats_low": 1.5, "nats_high": 2.5}, {"model": "c", "nats": None}]
 COLUMNS = Contexts.columns

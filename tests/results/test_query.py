@@ -25,10 +25,10 @@ import pytest
 from helpers.made_runs import CASES, HOSTILE, SPEC, other, rows_of, texts_of, written
 from helpers.places import DOCS, any_name
 from leakmeter.core.measure import NATS, Measurement
+from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.results.limits import QueryLimits
 from leakmeter.results.query import VIEWS, all_views, ask
-from leakmeter.storage.rundir import RunDirectory
 
 PAGE = DOCS / "runs.md"
 

@@ -14,11 +14,11 @@ import pytest
 
 import leakmeter
 from leakmeter.core.quantity import Quantity
+from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.pages.render import page_of_runs, write_figures
+from leakmeter.products.pages.render import page_of_runs, write_figures
 from leakmeter.results.results import Results
 from leakmeter.results.run import Run
-from leakmeter.storage.rundir import RunDirectory
 
 MARKUP = "<img src=x onerror=alert(1)> $x$ \x1b[31m"
 CASES = [

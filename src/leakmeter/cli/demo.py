@@ -63,7 +63,7 @@ def demo(
     if write_samples is not None:
         _write_samples(write_samples)
         return
-    folder = resources.files("leakmeter.samples")
+    folder = resources.files("leakmeter.data.samples")
     note = folder.joinpath("clinic_note.txt").read_text(encoding="utf-8")
     sample = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
     case = Case("clinic note", (Document("clinic_note.txt", note),), sample["query"], sample["response"])
@@ -83,7 +83,7 @@ def demo(
 
 def _write_samples(directory: Path) -> None:
     """Write every sample, and say what was written; a file that is there and differs is left alone."""
-    folder = resources.files("leakmeter.samples")
+    folder = resources.files("leakmeter.data.samples")
     shipped = {entry.name: entry for entry in folder.joinpath("files").iterdir()}
     shipped |= {name: folder.joinpath(source) for name, source in _ELSEWHERE.items()}
     texts = {directory / name: entry.read_bytes() for name, entry in sorted(shipped.items())}

@@ -72,7 +72,7 @@ def doctor(
             raise UsageError(f"--{model_options[0].replace('_', '-')} needs a model; give --model too")
         _print_installation(json=json)
         return
-    from leakmeter.checkup.api import examined
+    from leakmeter.products.doctor.api import examined
 
     if report is not None:
         output.check_writable(report, "report", model, against)
@@ -91,7 +91,7 @@ def doctor(
 
 
 def _print_installation(*, json: bool) -> None:
-    from leakmeter.checkup.installation import check_installation
+    from leakmeter.products.doctor.installation import check_installation
 
     result = check_installation()
     if json:

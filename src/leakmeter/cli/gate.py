@@ -17,8 +17,8 @@ from leakmeter.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from leakmeter.core.quantity import Check
-    from leakmeter.gating.baseline import Held
-    from leakmeter.gating.bounds import Bound
+    from leakmeter.products.gate.baseline import Held
+    from leakmeter.products.gate.bounds import Bound
     from leakmeter.results.results import MeasuredCases
 
 
@@ -77,9 +77,9 @@ def gate(
         Print one JSON object instead; null means that a value is missing.
     """
     from leakmeter.core.files import write_whole
-    from leakmeter.gating.answers import given_checks, notes
-    from leakmeter.gating.bounds import check_bounds, parse_bound
-    from leakmeter.gating.gate_words import to_junit
+    from leakmeter.products.gate.answers import given_checks, notes
+    from leakmeter.products.gate.bounds import check_bounds, parse_bound
+    from leakmeter.products.gate.gate_words import to_junit
     from leakmeter.results.results import read_measured
 
     bounds = [parse_bound(text, "max") for text in upper or ()] + [parse_bound(text, "min") for text in lower or ()]
@@ -127,7 +127,7 @@ def gate(
 
 
 def _directories(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
-    from leakmeter.storage.catalogue import complete_runs, find_run
+    from leakmeter.engine.storage.catalogue import complete_runs, find_run
 
     if names:
         return [find_run(name, *roots) for name in names]
@@ -146,11 +146,11 @@ def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
     """The run that a command finished last, or found finished, of those that have the quantities of these names and are
     of an instrument that the baseline is of."""
     from leakmeter.core import registry
-    from leakmeter.gating.baseline import read_baseline
-    from leakmeter.gating.bounds import unknown_quantity
+    from leakmeter.engine.storage.catalogue import entry_of, label, moment
+    from leakmeter.engine.storage.rundir import RunDirectory
+    from leakmeter.products.gate.baseline import read_baseline
+    from leakmeter.products.gate.bounds import unknown_quantity
     from leakmeter.results.results import named_quantity
-    from leakmeter.storage.catalogue import entry_of, label, moment
-    from leakmeter.storage.rundir import RunDirectory
 
     entries = {path: entry_of(path) for path in paths}
     quantities = {
@@ -192,7 +192,7 @@ def _places(roots: Sequence[Path]) -> str:
 
 
 def _held(runs: Sequence[MeasuredCases], path: Path) -> list[Held]:
-    from leakmeter.gating.baseline import hold_against, read_baseline
+    from leakmeter.products.gate.baseline import hold_against, read_baseline
 
     baseline, key = read_baseline(path), _key()
     if len(baseline.runs) > len(runs):
@@ -202,7 +202,7 @@ def _held(runs: Sequence[MeasuredCases], path: Path) -> list[Held]:
 
 def _write_baseline(runs: Sequence[MeasuredCases], bounds: Sequence[Bound], path: Path) -> None:
     from leakmeter.core.files import write_whole
-    from leakmeter.gating.baseline import baseline_of, left_out_lines
+    from leakmeter.products.gate.baseline import baseline_of, left_out_lines
 
     bounded = {named[0].name for run in runs for bound in bounds if (named := run.named(bound.name))}
     baseline = baseline_of(runs, bounded, _key())
@@ -215,14 +215,14 @@ def _write_baseline(runs: Sequence[MeasuredCases], bounds: Sequence[Bound], path
 
 
 def _key() -> bytes:
+    from leakmeter.engine.storage.pseudonym import subject_key
     from leakmeter.models import config_dir
-    from leakmeter.storage.pseudonym import subject_key
 
     return subject_key(config_dir())
 
 
 def _print(checks: Sequence[Check], held: Sequence[Held]) -> None:
-    from leakmeter.gating.gate_words import check_lines, setting_line
+    from leakmeter.products.gate.gate_words import check_lines, setting_line
 
     lines = check_lines(checks)
     for number, held_run in enumerate(held, 1):

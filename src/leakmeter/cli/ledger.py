@@ -19,9 +19,9 @@ from leakmeter.models import DEFAULT_MODEL
 from leakmeter.results.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
-    from leakmeter.ledger.measuring import Added
-    from leakmeter.ledger.store import Ledger
-    from leakmeter.ledger.totals import Book
+    from leakmeter.products.ledger.measuring import Added
+    from leakmeter.products.ledger.store import Ledger
+    from leakmeter.products.ledger.totals import Book
 
 app = App(
     name="ledger",
@@ -117,11 +117,11 @@ def add(
         raise UsageError("no log is given; give files of traces, or '-' for standard input")
     from leakmeter.commands.progress import growing_progress
     from leakmeter.core.long_work import told_if_long
+    from leakmeter.data.traces import TraceReader
     from leakmeter.engine.loading import KeptModel
-    from leakmeter.ledger.measuring import Added, Measuring
-    from leakmeter.ledger.measuring import add as add_answers
-    from leakmeter.ledger.totals import draws_of, shared_draws
-    from leakmeter.traces import TraceReader
+    from leakmeter.products.ledger.measuring import Added, Measuring
+    from leakmeter.products.ledger.measuring import add as add_answers
+    from leakmeter.products.ledger.totals import draws_of, shared_draws
 
     how = Measuring(
         search=search,
@@ -155,7 +155,7 @@ def add(
 
 
 def _show_added(added: Added, n_hidden_calls: int, *, json: bool) -> None:
-    from leakmeter.traces import Reason
+    from leakmeter.data.traces import Reason
 
     if json:
         output.print_json({**to_plain(added), "n_hidden_calls": n_hidden_calls})
@@ -197,8 +197,8 @@ def show(
     json
         Print JSON objects instead, one a line.
     """
-    from leakmeter.ledger import report as shown
-    from leakmeter.ledger.forget import find
+    from leakmeter.products.ledger import report as shown
+    from leakmeter.products.ledger.forget import find
 
     if by is not None and subject is not None:
         raise UsageError("--by and --subject do not go together; give one of them")
@@ -246,10 +246,10 @@ def check(
         Write JUnit XML to this file.
     """
     from leakmeter.core.files import write_whole
-    from leakmeter.gating.gate_words import check_lines, to_junit
-    from leakmeter.ledger.budgets import Budget, lines
-    from leakmeter.ledger.budgets import check as held_against
-    from leakmeter.ledger.report import record
+    from leakmeter.products.gate.gate_words import check_lines, to_junit
+    from leakmeter.products.ledger.budgets import Budget, lines
+    from leakmeter.products.ledger.budgets import check as held_against
+    from leakmeter.products.ledger.report import record
 
     limit = Budget(budget, per)
     if junit is not None:
@@ -279,7 +279,7 @@ def report(*, ledger: _Ledger = _DEFAULT, out: Path = Path("ledger.html"), show_
     out
         Write the page to this file.
     """
-    from leakmeter.ledger.report import page
+    from leakmeter.products.ledger.report import page
     from leakmeter.report import html
 
     _check_place(out, "report", ledger)
@@ -301,8 +301,8 @@ def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, j
     kind
         Kind of the id, if several have it: document, subject, recipient or trace.
     """
-    from leakmeter.ledger.forget import forget as forget_of
-    from leakmeter.ledger.store import Ledger
+    from leakmeter.products.ledger.forget import forget as forget_of
+    from leakmeter.products.ledger.store import Ledger
 
     # A command that was killed before it committed anything has left texts too.
     forgotten = forget_of(_opened(ledger, new=Ledger.of_user(ledger).runs.exists()), id, kind)
@@ -346,7 +346,7 @@ def query(
     csv
         Write comma-separated values, with a line of names first.
     """
-    from leakmeter.ledger.query import ask, columns
+    from leakmeter.products.ledger.query import ask, columns
 
     check_options(sql, schema=schema, json=json, csv=csv)
     if sql is None:
@@ -368,7 +368,7 @@ def verify(*, ledger: _Ledger = _DEFAULT) -> None:
 
 
 def _opened(path: Path, *, new: bool = False) -> Ledger:
-    from leakmeter.ledger.store import Ledger
+    from leakmeter.products.ledger.store import Ledger
 
     book = Ledger.of_user(path)
     if not new and not book.exists:
@@ -384,6 +384,6 @@ def _check_place(path: Path, noun: str, ledger: Path) -> None:
 
 
 def _book(path: Path) -> Book:
-    from leakmeter.ledger.totals import Book
+    from leakmeter.products.ledger.totals import Book
 
     return Book(_opened(path))

@@ -110,8 +110,8 @@ def _show_schema(rows: Iterable[Sequence[Any]]) -> None:
 
 
 def _answer(sql: str, root: Path, limits: QueryLimits) -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
+    from leakmeter.engine.storage.catalogue import complete_runs
     from leakmeter.results.query import ask
-    from leakmeter.storage.catalogue import complete_runs
 
     run_paths, problems = complete_runs(root)
     if problems:

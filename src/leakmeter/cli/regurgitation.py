@@ -11,10 +11,10 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.options import FlagOption
+from leakmeter.commands.studies.quality import COLUMNS, Quality, Regurgitation
 from leakmeter.core.record import JsonObject
 from leakmeter.data.mapping import listed
 from leakmeter.errors import DataError, LeakmeterError
-from leakmeter.studies.quality import COLUMNS, Quality, Regurgitation
 
 if TYPE_CHECKING:
     from leakmeter.data.rows import DataRow
@@ -110,7 +110,7 @@ def _count(
     rouge: list[float],
 ) -> None:
     from leakmeter.commands.progress import counting
-    from leakmeter.studies.quality import rouge_l_f1
+    from leakmeter.commands.studies.quality import rouge_l_f1
 
     repeating = "{:,.0f} repeat their contexts, as published"
     findings: dict[str, float] = {}
@@ -125,14 +125,14 @@ def _count(
 
 
 def _counted(verdicts: Sequence[dict[str, bool]], rouge: Sequence[float], seed: int) -> list[_Row]:
-    from leakmeter.studies.quality import tallied
+    from leakmeter.commands.studies.quality import tallied
 
     rows = [_Row(name, count.hits / count.n, count.interval, count.hits) for name, count in tallied(verdicts).items()]
     return [*rows, _mean("rouge_l_f1", rouge, seed)] if rouge else rows
 
 
 def _mean(name: str, values: Sequence[float], seed: int) -> _Row:
-    from leakmeter.studies.expected import estimate
+    from leakmeter.commands.studies.expected import estimate
 
     score = estimate(list(values), seed=seed)
     return _Row(name, score.mean, score.interval)
@@ -147,7 +147,7 @@ def _add_qualities(
     seed: int,
 ) -> None:
     """Those that take a model, each as soon as it is scored."""
-    from leakmeter.studies import quality
+    from leakmeter.commands.studies import quality
 
     try:
         if chosen.bertscore is not None and references is not None:

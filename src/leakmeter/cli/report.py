@@ -42,8 +42,8 @@ def report(
     public
         Write only what may be published, of a bounded decoding or of generated texts.
     """
+    from leakmeter.commands.studies.study_report import MARKDOWN, is_study, page_of_study, tables_of
     from leakmeter.results.result import saved
-    from leakmeter.studies.study_report import MARKDOWN, is_study, page_of_study, tables_of
 
     output.check_writable(html, "report", run, others)
     output.check_apart(html=html, markdown=markdown, latex=latex)
@@ -73,7 +73,7 @@ def report(
 
 def _as_markdown(paths: list[Path], *, public: bool) -> str:
     from leakmeter.engine.loading import load_run
-    from leakmeter.pages.render import report_of_runs
+    from leakmeter.products.pages.render import report_of_runs
     from leakmeter.report import markdown
 
     runs = [load_run(path) for path in paths]
@@ -84,9 +84,9 @@ def _as_markdown(paths: list[Path], *, public: bool) -> str:
 
 
 def _write_pages(paths: list[Path], html: Path, figures: Path | None, *, public: bool) -> None:
+    from leakmeter.commands.studies.study_report import is_study
     from leakmeter.engine.loading import load_run
-    from leakmeter.pages.render import page_of_runs, write_figures
-    from leakmeter.studies.study_report import is_study
+    from leakmeter.products.pages.render import page_of_runs, write_figures
 
     if public and len(paths) > 1:
         raise UsageError("--public is for one run; give the others separately")

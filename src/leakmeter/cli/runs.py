@@ -22,7 +22,7 @@ from leakmeter.runs import all_printed, printed
 
 if TYPE_CHECKING:
     from leakmeter.core.record import JsonObject
-    from leakmeter.storage.catalogue import Entry, RunSummary
+    from leakmeter.engine.storage.catalogue import Entry, RunSummary
 
 app = App(
     name="runs",
@@ -72,7 +72,7 @@ def list_runs(*, runs: Path = Path("runs"), json: FlagOption = False) -> None:
     json
         Write one JSON object a directory instead of a table.
     """
-    from leakmeter.storage.catalogue import entries, minute
+    from leakmeter.engine.storage.catalogue import entries, minute
 
     listed = entries(runs)
     if json:
@@ -119,7 +119,7 @@ def show(run: str, /, *, runs: _Runs = Path("runs"), json: FlagOption = False) -
     json
         Write one JSON object instead.
     """
-    from leakmeter.storage.catalogue import find_run, summary
+    from leakmeter.engine.storage.catalogue import find_run, summary
 
     path = find_run(run, runs)
     run_summary = summary(path)
@@ -160,9 +160,9 @@ def compare(
     json
         Print one JSON object instead; null means that a value is missing.
     """
-    from leakmeter.gating.compare import compare as compared
+    from leakmeter.engine.storage.catalogue import entry_of, find_run, label
+    from leakmeter.products.gate.compare import compare as compared
     from leakmeter.results.results import read_measured
-    from leakmeter.storage.catalogue import entry_of, find_run, label
 
     paths = [find_run(name, runs) for name in (a, b)]
     first, second = map(read_measured, paths)
@@ -170,7 +170,7 @@ def compare(
     if json:
         output.print_json(comparison)
         return
-    from leakmeter.gating.gate_words import comparison_lines
+    from leakmeter.products.gate.gate_words import comparison_lines
 
     for letter, path in zip("AB", paths, strict=True):
         output.print_text(f"{letter}: {', '.join(filter(None, (path.resolve().name, label(entry_of(path)))))}")
@@ -190,7 +190,7 @@ def complete(run: str, /, *others: Annotated[Path, Parameter(negative="")], runs
         Further directories of the same run, if jobs shared no directory: their parts are copied to the first.
     """
     from leakmeter.engine.slices import complete as completed
-    from leakmeter.storage.catalogue import find_run
+    from leakmeter.engine.storage.catalogue import find_run
 
     first = Path(place_of(find_run(run, runs)))
     output.tell(f"run: {completed([first, *others]).place}")
@@ -210,9 +210,9 @@ def verify(*run: Annotated[str, Parameter(negative="")], runs: Path = Path("runs
     runs
         Directory of runs.
     """
-    from leakmeter.storage.catalogue import RUN, entries, find_run
-    from leakmeter.storage.stored import fetched
-    from leakmeter.storage.verify import verify as verified
+    from leakmeter.engine.storage.catalogue import RUN, entries, find_run
+    from leakmeter.engine.storage.stored import fetched
+    from leakmeter.engine.storage.verify import verify as verified
 
     runs = runs if run else fetched(runs)
     named = [find_run(name, runs) for name in run]
@@ -258,13 +258,13 @@ def export(run: str, /, *, out: Path, redact: FlagOption = False, runs: _Runs = 
         Leave out all texts and everything that reveals them, such as drawn tokens, and replace names by keyed hashes.
         The key is your own: you can join two of your exports, and nobody else can test guesses.
     """
-    from leakmeter.storage.catalogue import find_run
-    from leakmeter.storage.export import Redacted, write
+    from leakmeter.engine.storage.catalogue import find_run
+    from leakmeter.engine.storage.export import Redacted, write
 
     path = find_run(run, runs)
     if redact:
+        from leakmeter.engine.storage.pseudonym import subject_key
         from leakmeter.models import config_dir
-        from leakmeter.storage.pseudonym import subject_key
 
         write(path, out, Redacted(subject_key(config_dir())))
     else:

@@ -23,7 +23,7 @@ from leakmeter.models import DEFAULT_MODEL, resolve
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
-    from leakmeter.serve.serving import Models
+    from leakmeter.products.serve.serving import Models
 
 _Local = Annotated[str | None, Parameter(help="See `leakmeter influence`.")]
 PASSWORD: Final = "LEAKMETER_SERVE_PASSWORD"
@@ -98,10 +98,10 @@ def serve(
     from leakmeter.backends.served import names_a_server
     from leakmeter.engine.loading import names_a_backend
     from leakmeter.engine.options import ModelOptions
-    from leakmeter.serve.access import Access, is_loopback
-    from leakmeter.serve.app import make_app, run
-    from leakmeter.serve.queue import Queue
-    from leakmeter.serve.serving import Models, Serving
+    from leakmeter.products.serve.access import Access, is_loopback
+    from leakmeter.products.serve.app import make_app, run
+    from leakmeter.products.serve.queue import Queue
+    from leakmeter.products.serve.serving import Models, Serving
 
     names = model or [DEFAULT_MODEL]
     more, key, is_new = _bounded(bounded or BoundedOptions(), dtype)
@@ -147,7 +147,7 @@ def _bounded(options: BoundedOptions, dtype: str | None) -> tuple[Sequence[BaseR
     if options.epsilon_total is None:
         raise UsageError("--epsilon needs --epsilon-total, the budget of a document in nats")
     from leakmeter.instruments.decoding.measure import Decode, check_precision
-    from leakmeter.serve.bounded import BoundedCompletions, api_key, routes
+    from leakmeter.products.serve.bounded import BoundedCompletions, api_key, routes
 
     check_precision(Decode(epsilon=options.epsilon), dtype)
     key, is_new = api_key()

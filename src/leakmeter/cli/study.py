@@ -27,9 +27,9 @@ from leakmeter.commands.study import (
 from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:
-    from leakmeter.studies.cells import Forecast
-    from leakmeter.studies.grid import Study
-    from leakmeter.studies.study_report import StudyTables
+    from leakmeter.commands.studies.cells import Forecast
+    from leakmeter.commands.studies.grid import Study
+    from leakmeter.commands.studies.study_report import StudyTables
 
 _Local = Annotated[str | None, Parameter(help="See `leakmeter influence`.")]
 _Texts = Annotated[list[str] | None, Parameter(negative="")]
@@ -88,7 +88,7 @@ def run(
     options = RunOptions(dtype=dtype, device=device, out=out, no_cache=no_cache, **loading)
     chosen, records, options = loaded_study(study, size, changes, paths, options)
     if dry_run:
-        from leakmeter.studies.cells import forecasts
+        from leakmeter.commands.studies.cells import forecasts
 
         _print_forecasts(chosen, forecasts(chosen, chosen.cells, records, predictors(options)))
         return
@@ -121,7 +121,7 @@ def list_studies(*, json: FlagOption = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from leakmeter.studies.grid import SIZES
+    from leakmeter.commands.studies.grid import SIZES
 
     studies = shipped_studies()
     if json:
@@ -176,8 +176,8 @@ def _paths(entries: Sequence[str], study: Study) -> dict[str, str]:
 def _print_forecasts(study: Study, forecasts: Sequence[Forecast]) -> None:
     from rich.text import Text
 
+    from leakmeter.commands.studies.cells import n_looked_at
     from leakmeter.report.words import about_seconds
-    from leakmeter.studies.cells import n_looked_at
 
     rows = []
     for forecast in forecasts:

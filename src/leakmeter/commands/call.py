@@ -32,10 +32,10 @@ from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.plain import as_unicode
 from leakmeter.engine.loading import KeptModel, model_of, tell
 from leakmeter.engine.options import MODEL_OPTIONS, ModelOptions
+from leakmeter.engine.storage.spec import checked_name
 from leakmeter.errors import UnknownNameError, UsageError, as_keyword, options_named
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.overriding import override
-from leakmeter.storage.spec import checked_name
 
 if TYPE_CHECKING:
     from leakmeter.core.loaded import Plan
@@ -311,9 +311,9 @@ def measured(
     from leakmeter.commands.progress import progress
     from leakmeter.engine.measure import Callbacks
     from leakmeter.engine.ready import make_ready
+    from leakmeter.engine.storage.stored import check_store
     from leakmeter.results.results import Results
     from leakmeter.results.run import Run
-    from leakmeter.storage.stored import check_store
 
     plan = plan.resolved()
     with model.lock:

@@ -61,7 +61,7 @@ def run_cases(
     from leakmeter.core.files import files_among
     from leakmeter.engine.measure import Callbacks
     from leakmeter.engine.ready import make_ready
-    from leakmeter.storage.stored import check_store
+    from leakmeter.engine.storage.stored import check_store
 
     part = _slice_of(run, draws=plan.settle is not None)
     check_store(run.out)
@@ -181,7 +181,7 @@ def _unexplained(public: bool) -> Iterator[None]:
 
 def log_formats() -> Iterator[DataFormat]:
     """Presets for logs, loaded where one is looked for."""
-    from leakmeter.traces.reader import PRESETS
+    from leakmeter.data.traces.reader import PRESETS
 
     yield from PRESETS
 

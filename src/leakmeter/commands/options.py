@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from leakmeter.engine.options import ModelOptions, WorkerOptions
+from leakmeter.engine.storage.spec import checked_name
 from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.storage.spec import checked_name
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend

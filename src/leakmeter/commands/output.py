@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from leakmeter.commands.studies.study_report import StudyTables
     from leakmeter.report.blocks import Report
     from leakmeter.results.result import AnyResult
-    from leakmeter.studies.study_report import StudyTables
 
 
 HIDDEN: Final = "FILE"
@@ -89,8 +89,8 @@ def check_apart(**written: Path | None) -> None:
 def _own_files() -> Iterator[Path]:
     """What every command may read: secrets, scores and models of the user's."""
     from leakmeter.engine.scores import FILE_NAME
+    from leakmeter.engine.storage.pseudonym import FILE as SUBJECTS
     from leakmeter.models import config_dir, models_dir, scores_dir
-    from leakmeter.storage.pseudonym import FILE as SUBJECTS
 
     yield from (config_dir() / SUBJECTS, config_dir() / "scores.secret", models_dir())
     if (scores := scores_dir()) is not None:

@@ -16,13 +16,13 @@ from leakmeter.errors import UsageError, as_keyword, options_named
 if TYPE_CHECKING:
     import pandas as pd
 
+    from leakmeter.commands.studies.cells import FinishedCell, Forecast
+    from leakmeter.commands.studies.grid import Study
+    from leakmeter.commands.studies.study_report import StudyTables
+    from leakmeter.commands.studies.tables import StudyRow
     from leakmeter.core.backend import Backend
     from leakmeter.core.record import JsonObject
     from leakmeter.engine.prediction import Predictor
-    from leakmeter.studies.cells import FinishedCell, Forecast
-    from leakmeter.studies.grid import Study
-    from leakmeter.studies.study_report import StudyTables
-    from leakmeter.studies.tables import StudyRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class StudyRun:
         Raises:
             StoreError: it lies in a run, or the study cannot be read.
         """
+        from leakmeter.commands.studies.study_report import page_of_study
         from leakmeter.results.result import saved
-        from leakmeter.studies.study_report import page_of_study
 
         return saved(path, page_of_study(self.path))
 
@@ -67,8 +67,8 @@ class StudyRun:
         Raises:
             StoreError: it lies in a run, or the study cannot be read.
         """
+        from leakmeter.commands.studies.study_report import tables_of
         from leakmeter.results.result import saved
-        from leakmeter.studies.study_report import tables_of
 
         return saved(path, tables_of(self.path).latex(), noun="LaTeX file")
 
@@ -148,7 +148,7 @@ def list_studies() -> list[JsonObject]:
 
 
 def shipped_studies() -> dict[str, dict[str, Study]]:
-    from leakmeter.studies.grid import SIZES, load_study, shipped
+    from leakmeter.commands.studies.grid import SIZES, load_study, shipped
 
     return {name: {size: load_study(name, size) for size in SIZES} for name in shipped()}
 
@@ -162,8 +162,8 @@ def loaded_study(
 ) -> tuple[Study, Sequence[Sequence[Any]], RunOptions]:
     """A study, the records of each cell, and its options: scores of people's data are never kept. Tells of missing
     records. `changes` replace values of the study; `paths` gives the files of its data sets by name."""
-    from leakmeter.studies.cells import load_records
-    from leakmeter.studies.grid import load_study
+    from leakmeter.commands.studies.cells import load_records
+    from leakmeter.commands.studies.grid import load_study
 
     chosen = load_study(name, size, changes)
     records = load_records(chosen, paths(chosen))
@@ -215,10 +215,10 @@ def run_study(
     has all that determines the numbers; models are the study's, not the options'. `interrupted` gets the tables so far,
     and a warning."""
     from leakmeter.commands.progress import study_progress
+    from leakmeter.commands.studies.cells import finished_cell, measure_cell, study_directory
+    from leakmeter.commands.studies.quality import Quality
     from leakmeter.engine.measure import PartsBackend
     from leakmeter.report.blocks import interrupted as interruption
-    from leakmeter.studies.cells import finished_cell, measure_cell, study_directory
-    from leakmeter.studies.quality import Quality
 
     directory = study_directory(study, records, options.out, options.dtype, options.device)
     finished = [finished_cell(cell, records[cell.number], directory) for cell in study.cells]
@@ -271,9 +271,9 @@ def _tables(
     study: Study, cells: Sequence[FinishedCell], directory: Path, command: str
 ) -> tuple[StudyTables, Mapping[str, Sequence[StudyRow]], list[str]]:
     """The tables of some cells, their rows by the names of files, and where the numbers come from."""
-    from leakmeter.studies.study_report import StudyTables, extremes
-    from leakmeter.studies.table import SEEDS_ABOUT, SEEDS_COLUMNS, SEEDS_TITLE, over_seeds, provenance
-    from leakmeter.studies.tables import readable
+    from leakmeter.commands.studies.study_report import StudyTables, extremes
+    from leakmeter.commands.studies.table import SEEDS_ABOUT, SEEDS_COLUMNS, SEEDS_TITLE, over_seeds, provenance
+    from leakmeter.commands.studies.tables import readable
 
     kind = study.kind
     study_tables = kind.tables(study, cells, directory, output.tell)
@@ -292,8 +292,8 @@ def _tables(
 
 
 def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> StudyTables:
-    from leakmeter.studies.cells import write
-    from leakmeter.studies.tables import items_to_csv, to_csv
+    from leakmeter.commands.studies.cells import write
+    from leakmeter.commands.studies.tables import items_to_csv, to_csv
 
     kind = study.kind
     for finished in cells:

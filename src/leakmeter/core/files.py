@@ -72,7 +72,7 @@ def parsed_toml(text: str, where: str) -> JsonObject:
 
 
 def sample_path(name: str) -> Path:
-    return Path(str(resources.files("leakmeter.samples").joinpath(name)))
+    return Path(str(resources.files("leakmeter.data.samples").joinpath(name)))
 
 
 PARTIAL: Final = ".partial"

@@ -378,8 +378,8 @@ def _reusing(backend: HfBackend, options: ModelOptions, notify: Callable[[str], 
 def _score_cache(notify: Callable[[str], None]) -> ScoreCache | None:
     """The user's, or None where it is turned off or its secret cannot be kept."""
     from leakmeter.engine.scores import FILE_NAME, ScoreCache
+    from leakmeter.engine.storage.pseudonym import read_secret
     from leakmeter.models import config_dir, scores_dir
-    from leakmeter.storage.pseudonym import read_secret
 
     folder = scores_dir()
     if folder is None:

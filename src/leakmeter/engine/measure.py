@@ -17,10 +17,10 @@ from leakmeter.core.measure import RESPONSE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.plain import n_listed
 from leakmeter.core.record import JsonObject
 from leakmeter.core.self_check import Recomputed, WrongPassError, is_checked, record_of
+from leakmeter.engine.execute.pool import Failure, rebuilt
+from leakmeter.engine.storage.parts import Part, cases_of_part
+from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import LeakmeterError
-from leakmeter.execute.pool import Failure, rebuilt
-from leakmeter.storage.parts import Part, cases_of_part
-from leakmeter.storage.rundir import RunDirectory
 
 _MOST_NAMED: Final = 5
 """Parts that an error names."""

@@ -21,11 +21,11 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.urls import url_of
 from leakmeter.engine.measure import Callbacks, check_answered, measure_cases, n_parts
 from leakmeter.engine.slices import Slice
-from leakmeter.storage.parts import Part
-from leakmeter.storage.pseudonym import NONCE_FILES
-from leakmeter.storage.rundir import RunDirectory
-from leakmeter.storage.spec import RunSpec, spec_of
-from leakmeter.storage.stored import run_directory
+from leakmeter.engine.storage.parts import Part
+from leakmeter.engine.storage.pseudonym import NONCE_FILES
+from leakmeter.engine.storage.rundir import RunDirectory
+from leakmeter.engine.storage.spec import RunSpec, spec_of
+from leakmeter.engine.storage.stored import run_directory
 
 
 def make_ready(plan: Plan, backend: Backend) -> ReadyPlan:

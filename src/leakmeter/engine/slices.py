@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from leakmeter.engine.measure import n_parts
+from leakmeter.engine.storage.parts import PartReader
+from leakmeter.engine.storage.rundir import RunDirectory
+from leakmeter.engine.storage.stored import fetched, run_directory
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.overriding import override
-from leakmeter.storage.parts import PartReader
-from leakmeter.storage.rundir import RunDirectory
-from leakmeter.storage.stored import fetched, run_directory
 
 _SLICE: Final = re.compile(r"([1-9]\d{0,8})/([1-9]\d{0,8})")
 

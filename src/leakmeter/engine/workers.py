@@ -18,13 +18,13 @@ from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import Measure
 from leakmeter.core.record import JsonObject
 from leakmeter.core.tree import Chunk
+from leakmeter.engine.execute.pool import Engine, Failure, Pool
+from leakmeter.engine.execute.ray import RayEngine, address_of
 from leakmeter.engine.measure import PartCheck, PartsBackend, check_of, measured_together
+from leakmeter.engine.storage.parts import Part
+from leakmeter.engine.storage.spec import libraries_of
 from leakmeter.errors import CapabilityError, ModelError, UsageError
-from leakmeter.execute.pool import Engine, Failure, Pool
-from leakmeter.execute.ray import RayEngine, address_of
 from leakmeter.overriding import override
-from leakmeter.storage.parts import Part
-from leakmeter.storage.spec import libraries_of
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend

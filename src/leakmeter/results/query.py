@@ -21,6 +21,10 @@ import pyarrow.parquet as pq
 
 from leakmeter.core.files import regular_file
 from leakmeter.core.record import JsonObject
+from leakmeter.engine.storage.catalogue import Taken, spec_of
+from leakmeter.engine.storage.parts import PartReader
+from leakmeter.engine.storage.rundir import RunDirectory
+from leakmeter.engine.storage.schema import SCHEMA, check_columns, stored_type
 from leakmeter.errors import StoreError
 from leakmeter.results.limits import DEFAULT_LIMITS, QueryLimits
 from leakmeter.results.run import Run
@@ -38,10 +42,6 @@ from leakmeter.results.views import (
     to_text,
     views,
 )
-from leakmeter.storage.catalogue import Taken, spec_of
-from leakmeter.storage.parts import PartReader
-from leakmeter.storage.rundir import RunDirectory
-from leakmeter.storage.schema import SCHEMA, check_columns, stored_type
 
 _Row = JsonObject
 """Names of columns to what stands in them."""

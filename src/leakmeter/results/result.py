@@ -28,10 +28,10 @@ from leakmeter.core.quantity import AnyQuantity, SoFar
 from leakmeter.core.record import JsonObject, Record
 from leakmeter.core.self_check import SelfCheck, warnings_of
 from leakmeter.core.urls import place_of
+from leakmeter.engine.storage.kept import KeptCase
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
 from leakmeter.report.blocks import Provenance, Report, Untrusted, Warning
-from leakmeter.storage.kept import KeptCase
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -15,6 +15,8 @@ from leakmeter.core import registry
 from leakmeter.core.plain import excerpt, to_json
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, CaseResult, Number, Quantity, RunQuantity
 from leakmeter.core.record import JsonObject, Record, frame_of, part_fields
+from leakmeter.engine.storage.parts import PartReader
+from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.overriding import override
 from leakmeter.report.blocks import Provenance, Report
@@ -22,8 +24,6 @@ from leakmeter.results.result import NAME_CHARACTERS, in_notebook, name_of, save
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate, is_aggregate
 from leakmeter.stats.arrays import BoolArray, FloatArray
 from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
-from leakmeter.storage.parts import PartReader
-from leakmeter.storage.rundir import RunDirectory
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from leakmeter.core import registry
 from leakmeter.core.urls import forget_copy
+from leakmeter.engine.storage.parts import PartReader
+from leakmeter.engine.storage.rundir import RunDirectory
+from leakmeter.engine.storage.stored import fetched
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
 from leakmeter.results.result import PartContent, provenance_of
 from leakmeter.results.results import MeasuredCases, Results
-from leakmeter.storage.parts import PartReader
-from leakmeter.storage.rundir import RunDirectory
-from leakmeter.storage.stored import fetched
 
 if TYPE_CHECKING:
     from leakmeter.report.blocks import Report
@@ -122,7 +122,7 @@ class Run(Results[Any]):
             raise UsageError(f"engine is '{engine}'; it has to be pandas or polars")
         import pyarrow as pa
 
-        from leakmeter.storage.schema import to_table
+        from leakmeter.engine.storage.schema import to_table
 
         directory = RunDirectory(self.path)
         parts = [to_table(directory.read_measurements(number)) for number in range(self.spec["n_parts"])]

@@ -111,7 +111,7 @@ def test_in_public_an_error_does_without_the_run_s_name(decode: Call, monkeypatc
     def full(self: Any, *given: Any) -> None:
         raise StoreError(f"run directory '{self.path}' cannot be written: disk full")
 
-    monkeypatch.setattr("leakmeter.storage.rundir.RunDirectory.write_part", full)
+    monkeypatch.setattr("leakmeter.engine.storage.rundir.RunDirectory.write_part", full)
     assert re.search("decode-[0-9a-f]{16}", decode(epsilon=0.5).err)
     ended = decode("--public", epsilon=0.5)
     assert ended.err == "leakmeter: run directory 'runs/decode-…' cannot be written: disk full\n"

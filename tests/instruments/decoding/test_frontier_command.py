@@ -20,12 +20,12 @@ import leakmeter
 from helpers.command_line import assert_refused
 from helpers.places import TESTS
 from helpers.toy_chat import ToyChat
+from leakmeter.commands.studies import quality
+from leakmeter.engine.storage.parts import cases_of_run
+from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import DataError
 from leakmeter.privacy.draws import SEED_WARNING
 from leakmeter.stats.stats import interval_of_mean, interval_of_mean_difference, mean
-from leakmeter.storage.parts import cases_of_run
-from leakmeter.storage.rundir import RunDirectory
-from leakmeter.studies import quality
 from leakmeter.text.overlap import rouge_l
 
 pytestmark = pytest.mark.usefixtures("undrawn")

@@ -11,10 +11,10 @@ from helpers.examples import few
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_report_harmless
 from helpers.report_snapshots import assert_as_reviewed, printed
+from leakmeter.commands.studies.tables import readable, share_text, to_markdown
 from leakmeter.instruments.decoding.frontier import COLUMNS, Frontier
 from leakmeter.instruments.decoding.frontier_report import figure_of, report
 from leakmeter.report import charts
-from leakmeter.studies.tables import readable, share_text, to_markdown
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 

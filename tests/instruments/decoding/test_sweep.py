@@ -11,14 +11,14 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from leakmeter.commands.studies.tables import StudyColumn
 from leakmeter.core.case import Case, Document
 from leakmeter.data.named import DatasetRecord
+from leakmeter.engine.storage.pseudonym import kept_nonce
 from leakmeter.errors import StoreError
 from leakmeter.instruments.decoding.frontier import COLUMNS, ResampledMeans, SettingChoice, choose, sentence
 from leakmeter.instruments.decoding.sweep import DEFAULTS, EPSILON, LAMBDA, sweep_directory, sweep_of
 from leakmeter.stats.frontier import resampled_means
-from leakmeter.storage.pseudonym import kept_nonce
-from leakmeter.studies.tables import StudyColumn
 from leakmeter.text.build import PromptSettings
 
 

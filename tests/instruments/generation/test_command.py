@@ -158,7 +158,7 @@ def test_the_sample_works_end_to_end(cli: Call) -> None:
         "no guarantee, since the texts themselves determine",
     ):
         assert words in said
-    texts = resources.files("leakmeter.samples").joinpath("tickets.csv").read_text(encoding="utf-8")
+    texts = resources.files("leakmeter.data.samples").joinpath("tickets.csv").read_text(encoding="utf-8")
     (result,) = leakmeter.load_run(next(Path("runs").glob("private_generation-*")))
     assert all(one.text.removeprefix("Ticket: ") in texts for one in result.exemplars)
     assert "guarantee against measurement" in Path("audit.html").read_text(encoding="utf-8")

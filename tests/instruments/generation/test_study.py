@@ -11,15 +11,15 @@ import pytest
 
 from helpers.measured_studies import measured
 from leakmeter.backends.toy import Toy
+from leakmeter.commands.studies.cells import load_records
+from leakmeter.commands.studies.grid import Study, StudyCell, load_study
+from leakmeter.commands.studies.tables import items_to_csv, readable, to_csv, to_markdown
 from leakmeter.core.request import Scores
 from leakmeter.core.tree import Chunk
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.study import PRINTED, Batches, cases_of
 from leakmeter.privacy.rdp import conversion, guarantee
-from leakmeter.studies.cells import load_records
-from leakmeter.studies.grid import Study, StudyCell, load_study
-from leakmeter.studies.tables import items_to_csv, readable, to_csv, to_markdown
 from leakmeter.text.exemplars import ExemplarCase
 
 pytestmark = pytest.mark.usefixtures("undrawn")

@@ -20,11 +20,11 @@ import leakmeter
 from helpers.command_line import as_options, assert_refused, objects_of
 from helpers.icl_results import asked, exemplar
 from leakmeter.backends.toy import Toy
+from leakmeter.commands.studies.tables import to_csv
 from leakmeter.errors import DataError, LeakmeterError, UsageError
 from leakmeter.instruments.icl import report
 from leakmeter.instruments.icl.result import IclResult, summary
 from leakmeter.report import blocks as b
-from leakmeter.studies.tables import to_csv
 
 Call = Callable[..., Any]
 TASK = {
@@ -116,7 +116,7 @@ def test_a_query_that_does_not_fit_is_named_or_left_out(icl: Call, mine: Path, m
 def test_without_options_tickets_are_sorted(cli: Call) -> None:
     cases, told = objects_of(cli("icl", "--model", "toy", *WHOLE, "--max-queries", 5, "--json"))
     assert (told["n"], sum(row["n_right_label"] for row in told["labels"])) == (5, 5)
-    texts = resources.files("leakmeter.samples").joinpath("tickets.csv").read_text(encoding="utf-8")
+    texts = resources.files("leakmeter.data.samples").joinpath("tickets.csv").read_text(encoding="utf-8")
     assert all(case["query"] in texts for case in cases)
     assert all(case["query"] not in exemplar["text"] for case in cases for exemplar in case["exemplars"])
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_done_is_one_line(icl: Call, mine: Path, options: dict[st
 @pytest.mark.long
 def test_the_tickets_with_the_default_model(real_backend: Any) -> None:
     """docs/icl.md: float32 on a CPU; other processors differ in digits that are not told there."""
-    folder = resources.files("leakmeter.samples")
+    folder = resources.files("leakmeter.data.samples")
     rows = list(csv.DictReader(folder.joinpath("tickets.csv").read_text(encoding="utf-8").splitlines()))
     measured = leakmeter.icl(real_backend, rows, task=str(folder.joinpath("tickets.toml")), pool=rows, shots=4, seed=0)
     told = measured.summary

@@ -12,12 +12,12 @@ import pytest
 import scipy.stats
 
 from helpers.measured_studies import measured
+from leakmeter.commands.studies.cells import FinishedCell, load_records
+from leakmeter.commands.studies.grid import Study, load_study
+from leakmeter.commands.studies.tables import items_to_csv, readable, to_csv, to_markdown
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.icl.study import KIND, compared
 from leakmeter.stats.stats import interval_of_mean, interval_of_mean_difference
-from leakmeter.studies.cells import FinishedCell, load_records
-from leakmeter.studies.grid import Study, load_study
-from leakmeter.studies.tables import items_to_csv, readable, to_csv, to_markdown
 from leakmeter.text.exemplars import ExemplarCase
 
 pytestmark = pytest.mark.usefixtures("undrawn")

@@ -17,12 +17,14 @@ from helpers.report_snapshots import printed
 from helpers.tiny_models import tiny_backend
 from helpers.toy_chat import ToyChat
 from leakmeter.backends.toy import Toy
+from leakmeter.commands.studies.contexts import KIND
 from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem, Prepared
 from leakmeter.core.measure import RESPONSE as TOKENS
 from leakmeter.core.measure import TOKEN_ID, Measurement
 from leakmeter.engine.measure import texts_of
+from leakmeter.engine.storage.kept import FieldError
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.findings import is_finding, telling
 from leakmeter.instruments.influence.ladder import Ladder, best_stretch
@@ -30,8 +32,6 @@ from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
 from leakmeter.instruments.influence.scored import PieceScores
 from leakmeter.stats.arrays import FloatArray
-from leakmeter.storage.kept import FieldError
-from leakmeter.studies.contexts import KIND
 from leakmeter.testing import assert_leakage
 from leakmeter.text.build import PromptSettings, prepare
 

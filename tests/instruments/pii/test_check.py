@@ -17,6 +17,7 @@ from helpers.command_line import assert_refused, object_of, objects_of
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.load import load_directory
 from leakmeter.engine.measure import Callbacks, measure_cases
+from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import CanaryCheck, Insertion, canaries_of, documents_of, lines_of
 from leakmeter.instruments.pii.check import SCORES, AucRow, findings
@@ -27,7 +28,6 @@ from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.settings import FineTuning
 from leakmeter.instruments.pii.subject import Subject
 from leakmeter.instruments.pii.tuning.finetune import TrainingDocument, fine_tune
-from leakmeter.storage.rundir import RunDirectory
 
 
 def ps_of(backend: HfBackend, subjects: Sequence[Subject]) -> list[float]:

@@ -14,15 +14,15 @@ import scipy.stats
 
 from helpers.measured_studies import measured
 from leakmeter.cli.study import run as run_study
+from leakmeter.commands.studies.cells import FinishedCell, load_records
+from leakmeter.commands.studies.grid import SIZES, Study, load_study
+from leakmeter.commands.studies.kind import StudyRow
+from leakmeter.commands.studies.tables import items_to_csv
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.pii.canaries import canaries_of, lines_of
 from leakmeter.instruments.pii.measure import Pii
 from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.stats.ranks import holm
-from leakmeter.studies.cells import FinishedCell, load_records
-from leakmeter.studies.grid import SIZES, Study, load_study
-from leakmeter.studies.kind import StudyRow
-from leakmeter.studies.tables import items_to_csv
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 

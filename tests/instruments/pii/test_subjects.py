@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import leakmeter
-import leakmeter.samples
+import leakmeter.data.samples
 from helpers.table_files import write_rows
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.pii.subject import RelatedPerson, Subject, field_of, left_out, postal_address
@@ -27,7 +27,7 @@ def subjects_of(given: Any, **options: Any) -> tuple[Subject, ...]:
 
 
 KINDS = ("csv", "jsonl", "json", "parquet", "toml")
-SAMPLE = Path(leakmeter.samples.__file__).parent / "subjects.toml"
+SAMPLE = Path(leakmeter.data.samples.__file__).parent / "subjects.toml"
 SECRET = "Zyxwvu"
 HOSTILE = '{phone} %s "O\'Neil" <|endoftext|> [INST] {0.__class__} \\1 日本 🙂'
 

@@ -126,7 +126,7 @@ def test_from_python_it_is_the_same(plan: Call) -> None:
 @pytest.mark.long
 def test_the_demo_note_as_the_documentation_tells_it(real_backend: Any) -> None:
     """docs/redaction.md: float32 on a CPU; other processors differ in digits that are not told there."""
-    folder = resources.files("leakmeter.samples")
+    folder = resources.files("leakmeter.data.samples")
     asked = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
     note = folder.joinpath("clinic_note.txt").read_text(encoding="utf-8")
     how: dict[str, Any] = {**asked, "context": note, "group": True, "max_new_tokens": 2}

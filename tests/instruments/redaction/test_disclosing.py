@@ -24,12 +24,12 @@ from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import Measurement
 from leakmeter.core.prompt import Prompt
+from leakmeter.engine.storage.kept import FieldError
 from leakmeter.instruments.influence.disclosures import LEAST_NATS, Disclosure, disclosures
 from leakmeter.instruments.redaction.disclosing import after
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, candidates
 from leakmeter.instruments.redaction.report import verdict
 from leakmeter.instruments.redaction.result import KeptRedaction, RedactedDisclosures, RedactionResult, unmet
-from leakmeter.storage.kept import FieldError
 from leakmeter.text.build import PromptSettings, prepare
 
 Call = Callable[..., Any]

@@ -190,7 +190,7 @@ def test_what_cannot_be_used_is_one_line(susceptibility: Call, mine: Path, optio
 @pytest.mark.long
 def test_the_sample_with_the_default_model(real_backend: Any) -> None:
     """docs/susceptibility.md: float32 on a CPU; other processors differ in digits that are not told there."""
-    folder = resources.files("leakmeter.samples")
+    folder = resources.files("leakmeter.data.samples")
     asked, before = (
         list(map(json.loads, folder.joinpath(f"{name}.jsonl").read_text(encoding="utf-8").splitlines()))
         for name in ("queries", "contexts")

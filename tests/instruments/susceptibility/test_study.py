@@ -19,16 +19,16 @@ from helpers.measured_studies import measured
 from helpers.mortal_toy import Mortal
 from helpers.query_studies import N_QUERIES, SMALL, chi_of, study_of
 from leakmeter.cli.study import run as run_study
+from leakmeter.commands.studies.cells import FinishedCell, load_records
+from leakmeter.commands.studies.grid import SIZES, Study, load_study, shipped
+from leakmeter.commands.studies.kind import StudyRow, Tables
+from leakmeter.commands.studies.tables import items_to_csv, readable, to_markdown
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.stats.ranks import holm
 from leakmeter.stats.stats import interval_of_mean
-from leakmeter.studies.cells import FinishedCell, load_records
-from leakmeter.studies.grid import SIZES, Study, load_study, shipped
-from leakmeter.studies.kind import StudyRow, Tables
-from leakmeter.studies.tables import items_to_csv, readable, to_markdown
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 

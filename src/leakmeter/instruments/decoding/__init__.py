@@ -77,7 +77,7 @@ class BoundedDecoding(Instrument):
     @property
     @override
     def study(self) -> Any:
-        from leakmeter.studies.contexts import KIND
+        from leakmeter.commands.studies.contexts import KIND
 
         return KIND
 

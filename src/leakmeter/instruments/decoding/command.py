@@ -221,16 +221,16 @@ def frontier(model: KeptModel, data: Any, options: FrontierOptions) -> Frontier:
         >>> [setting["cid_lambda"] for setting in found.settings]
         [0.0, 1.0]
     """
+    from leakmeter.commands.studies.cells import FinishedCell
+    from leakmeter.commands.studies.quality import Quality
     from leakmeter.data.cases import load_referenced
     from leakmeter.engine.loading import tell
     from leakmeter.engine.ready import make_ready
+    from leakmeter.engine.storage.pseudonym import drawn_nonce
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
     from leakmeter.instruments.decoding.measure import check_precision, precision_for
     from leakmeter.instruments.decoding.sweep import settings_of, study_of, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
-    from leakmeter.storage.pseudonym import drawn_nonce
-    from leakmeter.studies.cells import FinishedCell
-    from leakmeter.studies.quality import Quality
 
     sweep = sweep_of(options.lambdas, options.epsilons, asdict(options.part(Drawing)))
     loaded = load_referenced(data, context_from=options.context_from, logs=log_formats())

@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from leakmeter.commands.studies import quality
+from leakmeter.commands.studies.cells import FinishedCell, kept_scores
+from leakmeter.commands.studies.contexts import Contexts
+from leakmeter.commands.studies.expected import estimate, whole_by_token, whole_context_nats
+from leakmeter.commands.studies.quality import Quality
+from leakmeter.commands.studies.table import columns, responses_of
+from leakmeter.commands.studies.tables import HUNDREDTHS, NUMBER, StudyColumn, StudyColumns, StudyRow, share_text
 from leakmeter.core.plain import to_json
 from leakmeter.core.record import Record
 from leakmeter.errors import LeakmeterError
@@ -26,13 +33,6 @@ from leakmeter.stats.frontier import (
     knees,
     resampled_means,
 )
-from leakmeter.studies import quality
-from leakmeter.studies.cells import FinishedCell, kept_scores
-from leakmeter.studies.contexts import Contexts
-from leakmeter.studies.expected import estimate, whole_by_token, whole_context_nats
-from leakmeter.studies.quality import Quality
-from leakmeter.studies.table import columns, responses_of
-from leakmeter.studies.tables import HUNDREDTHS, NUMBER, StudyColumn, StudyColumns, StudyRow, share_text
 
 if TYPE_CHECKING:
     import pandas as pd

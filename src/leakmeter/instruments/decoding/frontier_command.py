@@ -23,11 +23,11 @@ from leakmeter.text.templates import TemplateOptions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from leakmeter.commands.studies.cells import FinishedCell
+    from leakmeter.commands.studies.quality import Quality
     from leakmeter.data.named import DatasetRecord
     from leakmeter.instruments.decoding.sweep import Sweep
     from leakmeter.report.blocks import Report
-    from leakmeter.studies.cells import FinishedCell
-    from leakmeter.studies.quality import Quality
     from leakmeter.text.build import PromptSettings
 
 _Values = list[float] | None
@@ -104,11 +104,11 @@ def frontier_command(
     run.json
         Print one JSON object instead of the table.
     """
+    from leakmeter.commands.studies.quality import Quality
     from leakmeter.data.cases import load_referenced
     from leakmeter.instruments.decoding.measure import precision_for
     from leakmeter.instruments.decoding.sweep import EPSILON, settings_of, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
-    from leakmeter.studies.quality import Quality
 
     if records is not None and records < 1:
         raise UsageError(f"records is {records}; it has to be 1 or more")
@@ -151,11 +151,11 @@ def _run(
     command: str,
 ) -> None:
     from leakmeter.commands.progress import study_progress
+    from leakmeter.commands.studies.cells import finished_cell, measure_cell
     from leakmeter.core.files import made_for
+    from leakmeter.engine.storage.pseudonym import kept_nonce
     from leakmeter.instruments.decoding.measure import check_precision
     from leakmeter.instruments.decoding.sweep import SYMBOLS, study_of, sweep_directory
-    from leakmeter.storage.pseudonym import kept_nonce
-    from leakmeter.studies.cells import finished_cell, measure_cell
 
     machine = {"dtype": run.dtype, "device": run.device, "memory": run.memory}
     directory = sweep_directory(sweep, run.model, settings, records, run.out, **machine)
@@ -195,9 +195,9 @@ def _run(
 
 def _show_interrupted(sweep: Sweep, cells: Sequence[FinishedCell], command: str, run: RunOptions) -> None:
     """The frontier of the settings that are measured, by ROUGE-L alone: an encoder takes time."""
+    from leakmeter.commands.studies.quality import Quality
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
     from leakmeter.instruments.decoding.frontier_report import report
-    from leakmeter.studies.quality import Quality
 
     n = len(cells)
     some = replace(sweep, values=sweep.values[:n], measures=sweep.measures[:n])
@@ -219,13 +219,13 @@ def _write_page(path: Path, document: Report) -> None:
 def _write(
     sweep: Sweep, cells: Sequence[FinishedCell], quality: Quality, directory: Path, command: str, run: RunOptions
 ) -> None:
+    from leakmeter.commands.studies.cells import write
+    from leakmeter.commands.studies.study_report import StudyTables
+    from leakmeter.commands.studies.table import models_line, responses
+    from leakmeter.commands.studies.tables import items_to_csv, readable, to_csv
     from leakmeter.instruments.decoding.frontier import COLUMNS, frontier_of, utilities_of
     from leakmeter.instruments.decoding.frontier_report import report
     from leakmeter.instruments.decoding.sweep import EPSILON, SYMBOLS
-    from leakmeter.studies.cells import write
-    from leakmeter.studies.study_report import StudyTables
-    from leakmeter.studies.table import models_line, responses
-    from leakmeter.studies.tables import items_to_csv, readable, to_csv
 
     for finished in cells:
         write(directory / f"{finished.cell.stem}.csv", items_to_csv(responses(finished)))

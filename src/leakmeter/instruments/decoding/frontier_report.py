@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from leakmeter.commands.studies.tables import StudyRow, cell_text, decimals, interval_of, share_text
 from leakmeter.instruments.decoding.frontier import COLUMNS, Frontier
 from leakmeter.instruments.decoding.sweep import SYMBOLS
 from leakmeter.report import blocks as b
-from leakmeter.studies.tables import StudyRow, cell_text, decimals, interval_of, share_text
 
 _ADVICE: Final = {
     "settled": ("A knee in half of the resamples or more", "ship it"),

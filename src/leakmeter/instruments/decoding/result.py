@@ -14,14 +14,14 @@ from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.self_check import carried
+from leakmeter.engine.storage.kept import FieldError, KeptCase
+from leakmeter.engine.storage.kept import Series as KeptSeries
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
 from leakmeter.results.result import AnyResult, DocumentRange, PartContent, Response, Result
 from leakmeter.stats.arrays import FloatArray
-from leakmeter.storage.kept import FieldError, KeptCase
-from leakmeter.storage.kept import Series as KeptSeries
 
 if TYPE_CHECKING:
     import pandas as pd

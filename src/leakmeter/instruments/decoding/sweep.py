@@ -19,6 +19,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from leakmeter.commands.studies.cells import digest
+from leakmeter.commands.studies.grid import Study, StudyCell
+from leakmeter.commands.studies.kind import RecordChoice
+from leakmeter.commands.studies.quality import Quality
+from leakmeter.commands.studies.tables import StudyRow
 from leakmeter.core.case import record_of
 from leakmeter.core.files import check_outside_runs
 from leakmeter.data.cases import Referenced
@@ -26,11 +31,6 @@ from leakmeter.data.named import DatasetRecord
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.privacy import accounting
-from leakmeter.studies.cells import digest
-from leakmeter.studies.grid import Study, StudyCell
-from leakmeter.studies.kind import RecordChoice
-from leakmeter.studies.quality import Quality
-from leakmeter.studies.tables import StudyRow
 from leakmeter.text import templates
 from leakmeter.text.build import PromptSettings
 

@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from leakmeter.commands.studies.cells import directory_of
 from leakmeter.core.limits import refuse_bad
+from leakmeter.engine.storage.pseudonym import kept_nonce
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of
-from leakmeter.storage.pseudonym import kept_nonce
-from leakmeter.studies.cells import directory_of
 from leakmeter.text.exemplars import ExemplarCase, LabelledText, Task
 
 

@@ -16,6 +16,7 @@ from leakmeter.core.measure import NATS, WEIGHT, Measurement, Params, Texts
 from leakmeter.core.quantity import CaseResult, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.self_check import SelfCheck, carried, warnings_of
+from leakmeter.engine.storage.kept import MOST, FieldError, KeptCase, Series
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation import measure
 from leakmeter.instruments.generation.measure import MAX_DIVERGENCE, RENYI
@@ -26,7 +27,6 @@ from leakmeter.privacy.rdp import Guarantee, composed, to_epsilon
 from leakmeter.privacy.renyi import SPREAD
 from leakmeter.results.result import AnyResult, PartContent, PieceFields, Result
 from leakmeter.stats.arrays import FloatArray
-from leakmeter.storage.kept import MOST, FieldError, KeptCase, Series
 
 if TYPE_CHECKING:
     import pandas as pd

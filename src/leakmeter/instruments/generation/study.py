@@ -11,6 +11,11 @@ from typing import ClassVar, Final, get_args
 
 import numpy as np
 
+from leakmeter.commands.studies.cells import FinishedCell
+from leakmeter.commands.studies.grid import Study, StudyCell
+from leakmeter.commands.studies.kind import Axes, RecordChoice, StudyKind, Tables, at_least_one, of_kind, seeds_text
+from leakmeter.commands.studies.study_report import groups_of
+from leakmeter.commands.studies.tables import StudyColumn, StudyRow, heading_of
 from leakmeter.core.measure import Measure
 from leakmeter.core.record import JsonObject
 from leakmeter.data import tasks
@@ -25,11 +30,6 @@ from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.report import blocks as b
 from leakmeter.report.blocks import Chart
 from leakmeter.report.scale import share_text
-from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.grid import Study, StudyCell
-from leakmeter.studies.kind import Axes, RecordChoice, StudyKind, Tables, at_least_one, of_kind, seeds_text
-from leakmeter.studies.study_report import groups_of
-from leakmeter.studies.tables import StudyColumn, StudyRow, heading_of
 from leakmeter.text.exemplars import ExemplarCase, LabelledText
 
 _DEFAULTS: Final = PrivateGeneration()

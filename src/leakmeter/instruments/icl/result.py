@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
+from leakmeter.commands.studies.expected import LEVELS
 from leakmeter.core.measure import LABEL, NATS, TOKEN_ID, Measurement, Params, Texts
 from leakmeter.core.quantity import NOISE, SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, noise_of_token
+from leakmeter.engine.storage.kept import MOST, Count, FieldError, KeptCase
+from leakmeter.engine.storage.kept import Series as KeptSeries
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.math import FARTHEST, farthest_losses, log_ratio
 from leakmeter.instruments.icl.measure import Icl
@@ -21,9 +24,6 @@ from leakmeter.results.result import DEFINING, PartContent, PieceFields, Result
 from leakmeter.stats import stats
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.stats import posterior_of
-from leakmeter.storage.kept import MOST, Count, FieldError, KeptCase
-from leakmeter.storage.kept import Series as KeptSeries
-from leakmeter.studies.expected import LEVELS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Final
 
+from leakmeter.commands.studies.cells import ShowProgress, directory_of, used_directory
 from leakmeter.core.backend import Backend
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import Record
@@ -39,7 +40,6 @@ from leakmeter.instruments.icl.search import (
 )
 from leakmeter.stats import stats
 from leakmeter.stats.ranks import paired_difference
-from leakmeter.studies.cells import ShowProgress, directory_of, used_directory
 from leakmeter.text.exemplars import LabelledText, Task
 
 FEWEST: Final = 6

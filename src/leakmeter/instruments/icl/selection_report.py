@@ -8,6 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from leakmeter.commands.studies.cells import write
+from leakmeter.commands.studies.tables import share_text
 from leakmeter.core.plain import counted, one_line, to_json, visible
 from leakmeter.instruments.icl.result import FixedExemplar, IclSummary
 from leakmeter.instruments.icl.search import MeasuredList, SearchScope
@@ -16,8 +18,6 @@ from leakmeter.report import blocks as b
 from leakmeter.report import markdown
 from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
-from leakmeter.studies.cells import write
-from leakmeter.studies.tables import share_text
 
 _ID_CHARACTERS: Final = 14
 _TEXT_CHARACTERS: Final = 30

@@ -9,18 +9,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from leakmeter.core.measure import Measure
-from leakmeter.core.record import JsonObject
-from leakmeter.data import tasks
-from leakmeter.instruments.icl.given import REDRAWN_TOGETHER, choose_queries, draw_cases
-from leakmeter.instruments.icl.prompts import ExemplarSettings
-from leakmeter.instruments.icl.result import IclResult, IclSummary, Losses, summary
-from leakmeter.overriding import override
-from leakmeter.stats import stats
-from leakmeter.stats.ranks import signed_rank_p
-from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.grid import Study, StudyCell
-from leakmeter.studies.kind import (
+from leakmeter.commands.studies.cells import FinishedCell
+from leakmeter.commands.studies.grid import Study, StudyCell
+from leakmeter.commands.studies.kind import (
     Axes,
     RecordChoice,
     StudyKind,
@@ -30,8 +21,17 @@ from leakmeter.studies.kind import (
     of_kind,
     seeds_text,
 )
-from leakmeter.studies.table import COMPARED_COLUMNS, quantile_columns, with_holm
-from leakmeter.studies.tables import HUNDREDTHS, StudyColumn, StudyRow, decimals, measured, share_text
+from leakmeter.commands.studies.table import COMPARED_COLUMNS, quantile_columns, with_holm
+from leakmeter.commands.studies.tables import HUNDREDTHS, StudyColumn, StudyRow, decimals, measured, share_text
+from leakmeter.core.measure import Measure
+from leakmeter.core.record import JsonObject
+from leakmeter.data import tasks
+from leakmeter.instruments.icl.given import REDRAWN_TOGETHER, choose_queries, draw_cases
+from leakmeter.instruments.icl.prompts import ExemplarSettings
+from leakmeter.instruments.icl.result import IclResult, IclSummary, Losses, summary
+from leakmeter.overriding import override
+from leakmeter.stats import stats
+from leakmeter.stats.ranks import signed_rank_p
 from leakmeter.text.exemplars import ExemplarCase, LabelledText
 
 POSITION: Final = "exemplar_position"

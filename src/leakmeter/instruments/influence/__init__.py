@@ -68,7 +68,7 @@ class ContextInfluence(Instrument):
     @property
     @override
     def study(self) -> Any:
-        from leakmeter.studies.contexts import KIND
+        from leakmeter.commands.studies.contexts import KIND
 
         return KIND
 

@@ -28,6 +28,8 @@ from leakmeter.core.quantity import (
 )
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, doubt, with_noise_of
+from leakmeter.engine.storage.kept import Count, FieldError, KeptCase
+from leakmeter.engine.storage.kept import Series as KeptSeries
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.findings import telling
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUNDS, SCREENED
@@ -37,8 +39,6 @@ from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, DocumentRange, PartContent, PieceFields, Response, Result
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.stats import interval_of_mean, posterior_of
-from leakmeter.storage.kept import Count, FieldError, KeptCase
-from leakmeter.storage.kept import Series as KeptSeries
 from leakmeter.text import sensitive
 from leakmeter.text.build import REGION
 from leakmeter.text.entities import phone

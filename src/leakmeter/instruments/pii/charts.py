@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from leakmeter.commands.studies.tables import StudyColumns, StudyRow, heading_of
 from leakmeter.core.plain import counted
 from leakmeter.instruments.pii import words
 from leakmeter.instruments.pii.decoy_test import unselected
@@ -17,7 +18,6 @@ from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 from leakmeter.stats import stats
 from leakmeter.stats.arrays import FloatArray
-from leakmeter.studies.tables import StudyColumns, StudyRow, heading_of
 
 if TYPE_CHECKING:
     from leakmeter.instruments.pii.check import AucRow, CurvePoint

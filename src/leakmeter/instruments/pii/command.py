@@ -592,11 +592,11 @@ def check(
     json
         Print one JSON object a row instead of the table.
     """
+    from leakmeter.commands.studies.study_report import StudyTables
+    from leakmeter.commands.studies.tables import readable, to_csv
     from leakmeter.core.files import write_whole
     from leakmeter.instruments.pii.check import ProbedCases, Steps, checked, findings
     from leakmeter.report.blocks import interrupted
-    from leakmeter.studies.study_report import StudyTables
-    from leakmeter.studies.tables import readable, to_csv
 
     options = options or CanaryCheck()
     command = command_line(without=[out])

@@ -14,10 +14,10 @@ from typing import Final, Literal, get_args
 from leakmeter.core.files import parsed_toml, read_text
 from leakmeter.core.plain import excerpt
 from leakmeter.core.record import JsonObject
+from leakmeter.engine.storage.pseudonym import pseudonym, subject_key
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.pii.subject import STRUCTURED, Subject, ValueType, shown_relation
 from leakmeter.models import config_dir
-from leakmeter.storage.pseudonym import pseudonym, subject_key
 
 ProbeKind = Literal["twin", "triplet", "quadruplet", "relationship", "university"]
 PROBE_KINDS: Final[tuple[ProbeKind, ...]] = get_args(ProbeKind)

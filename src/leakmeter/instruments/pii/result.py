@@ -14,6 +14,7 @@ from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.self_check import SelfCheck, carried, doubt, noise_of_token
+from leakmeter.engine.storage.kept import MOST, Count, FieldError, Flag, KeptCase, Series
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.decoy_test import (
     AT_RISK,
@@ -48,7 +49,6 @@ from leakmeter.stats.ranks import (
     signed_rank_p,
     subjects_needed,
 )
-from leakmeter.storage.kept import MOST, Count, FieldError, Flag, KeptCase, Series
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,9 +13,14 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from leakmeter.commands.studies.cells import FinishedCell
+from leakmeter.commands.studies.grid import Study, StudyCell
+from leakmeter.commands.studies.kind import Axes, RecordChoice, StudyKind, Tables, at_least_one, of_kind, seeds_text
+from leakmeter.commands.studies.tables import NUMBER, P_VALUE, StudyColumn, StudyRow, measured
 from leakmeter.core.measure import Measure
 from leakmeter.core.record import JsonObject
 from leakmeter.data.named import chosen_numbers
+from leakmeter.engine.storage.pseudonym import pseudonym, subject_key
 from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.instruments.pii import charts
 from leakmeter.instruments.pii.canaries import canaries_of
@@ -31,11 +36,6 @@ from leakmeter.overriding import override
 from leakmeter.report.blocks import Chart
 from leakmeter.stats import stats
 from leakmeter.stats.ranks import rank_sum_p
-from leakmeter.storage.pseudonym import pseudonym, subject_key
-from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.grid import Study, StudyCell
-from leakmeter.studies.kind import Axes, RecordChoice, StudyKind, Tables, at_least_one, of_kind, seeds_text
-from leakmeter.studies.tables import NUMBER, P_VALUE, StudyColumn, StudyRow, measured
 
 PEOPLE: Final = "people"
 """The data set: a file of subjects; without one, canaries."""

@@ -75,7 +75,7 @@ class Redacting(Instrument):
     @property
     @override
     def study(self) -> Any:
-        from leakmeter.studies.contexts import KIND
+        from leakmeter.commands.studies.contexts import KIND
 
         return KIND
 

@@ -13,6 +13,8 @@ from leakmeter.core.plain import SELDOM, excerpt
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, SoFar, at, of_response
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, with_noise_of
+from leakmeter.engine.storage.kept import FieldError
+from leakmeter.engine.storage.kept import Series as KeptSeries
 from leakmeter.instruments.influence.disclosures import DisclosedSpan, Disclosure, Evidence
 from leakmeter.instruments.influence.result import ContextResult, KeptContextCase
 from leakmeter.instruments.influence.search import Search
@@ -35,8 +37,6 @@ from leakmeter.overriding import override
 from leakmeter.results.result import PartContent
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.stats import posterior_of
-from leakmeter.storage.kept import FieldError
-from leakmeter.storage.kept import Series as KeptSeries
 from leakmeter.text.entity_results import PieceSeries, entity_warnings
 from leakmeter.text.layout import without_characters
 

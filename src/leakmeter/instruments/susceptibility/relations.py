@@ -189,7 +189,7 @@ def load_relations(
 
 @functools.cache
 def _shipped() -> tuple[dict[str, EntityNames], tuple[Relation, ...]]:
-    folder = resources.files("leakmeter.samples") / "relations"
+    folder = resources.files("leakmeter.data.samples") / "relations"
     files = {file.name: tomllib.loads(file.read_text(encoding="utf-8")) for file in folder.iterdir()}
     kinds: dict[str, EntityNames] = {}
     relations: list[Relation] = []

@@ -12,6 +12,7 @@ from leakmeter.core.measure import COUNT, NATS, NATS_PER_SQUARE, Measurement, Pa
 from leakmeter.core.quantity import NOISE, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, noise_of_token
+from leakmeter.engine.storage.kept import MOST, Amount, FieldError, KeptCase, Series
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.math import OF_CONTEXT, OF_QUERY, Spread, spread
 from leakmeter.instruments.susceptibility.measure import Susceptibility, noise_of_persuasion
@@ -19,7 +20,6 @@ from leakmeter.overriding import override
 from leakmeter.results.result import PartContent, PieceFields, Result
 from leakmeter.stats import stats
 from leakmeter.stats.arrays import FloatArray
-from leakmeter.storage.kept import MOST, Amount, FieldError, KeptCase, Series
 
 if TYPE_CHECKING:
     import pandas as pd

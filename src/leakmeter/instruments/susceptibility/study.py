@@ -9,6 +9,21 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from leakmeter.commands.studies import expected
+from leakmeter.commands.studies.cells import FinishedCell
+from leakmeter.commands.studies.grid import Study, StudyCell
+from leakmeter.commands.studies.kind import (
+    Axes,
+    RecordChoice,
+    StudyKind,
+    Tables,
+    at_least_one,
+    field_types,
+    lines_over,
+    of_kind,
+)
+from leakmeter.commands.studies.table import COMPARED_COLUMNS, columns, quantile_columns, with_holm
+from leakmeter.commands.studies.tables import StudyColumn, StudyRow, measured, share_text
 from leakmeter.core.measure import Measure
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import UnknownNameError
@@ -20,12 +35,6 @@ from leakmeter.instruments.susceptibility.result import Memorisation, Susceptibi
 from leakmeter.overriding import override
 from leakmeter.stats import stats
 from leakmeter.stats.clusters import ClusterEstimate, Resamples
-from leakmeter.studies import expected
-from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.grid import Study, StudyCell
-from leakmeter.studies.kind import Axes, RecordChoice, StudyKind, Tables, at_least_one, field_types, lines_over, of_kind
-from leakmeter.studies.table import COMPARED_COLUMNS, columns, quantile_columns, with_holm
-from leakmeter.studies.tables import StudyColumn, StudyRow, measured, share_text
 
 ALL: Final = "all"
 OPENNESS: Final = "openness"

@@ -12,6 +12,11 @@ from typing import Any, ClassVar, Final, get_args
 
 import numpy as np
 
+from leakmeter.commands.studies.cells import FinishedCell
+from leakmeter.commands.studies.grid import Study, StudyCell
+from leakmeter.commands.studies.kind import Axes, Tables, of_kind
+from leakmeter.commands.studies.study_report import beside, groups_of, intervals
+from leakmeter.commands.studies.tables import StudyColumn, StudyRow, cell_text, items_to_csv
 from leakmeter.core.files import read_text
 from leakmeter.core.measure import Measure
 from leakmeter.core.record import JsonObject
@@ -41,11 +46,6 @@ from leakmeter.report.blocks import Chart
 from leakmeter.stats.agreement import held_out, pearson, spearman
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.clusters import ClusterEstimate, Resamples
-from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.grid import Study, StudyCell
-from leakmeter.studies.kind import Axes, Tables, of_kind
-from leakmeter.studies.study_report import beside, groups_of, intervals
-from leakmeter.studies.tables import StudyColumn, StudyRow, cell_text, items_to_csv
 
 _AGREEMENT: Final = "agreement"
 _TRUTH: Final = "susceptibility"

@@ -1,0 +1,228 @@
+"""A study's directory as a report: its tables and figures."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from leakmeter.commands.studies.tables import (
+    ReadableTable,
+    StudyColumns,
+    StudyRow,
+    heading_of,
+    interval_of,
+    label_of,
+    shown_names,
+    to_latex,
+    to_markdown,
+)
+from leakmeter.core.plain import to_json
+from leakmeter.core.record import Record
+from leakmeter.errors import DataError, StoreError
+from leakmeter.report import blocks as b
+from leakmeter.report import html
+
+_APART: Final = 0.04
+"""Of the least distance of two places, between lines whose intervals would cover each other."""
+_SPREAD: Final = 0.6
+"""Of the distance of two names, over which groups stand beside each other."""
+_MANY_POINTS: Final = 12
+"""From so many on a band shows the interval, and nothing is covered."""
+
+
+def figure_of(
+    rows: Sequence[StudyRow],
+    x: str,
+    ys: Sequence[str],
+    lines: Sequence[str],
+    *,
+    columns: StudyColumns,
+    title: str,
+    footer: str,
+) -> b.Chart:
+    """A panel for each of `ys` over `x`, with intervals of columns '_low' and '_high'; what no row has is left out.
+
+    `lines` are columns whose values tell one line from another. Text in `x` makes it a list of names.
+    """
+    shown = [y for y in ys if any(row.get(y) is not None for row in rows)]
+    panels = [_panel(rows, x, lines, y, columns) for y in shown]
+    return b.Chart("figure", title, panels, footer=footer, columns=len(panels), panel_inches=(4.6, 3.9))
+
+
+def intervals(
+    draws: b.SeriesStyle, rows: Sequence[StudyRow], value: str, places: Sequence[float], name: str, number: int
+) -> b.ChartSeries:
+    """Means with their intervals, '_low' and '_high', which are NaN where few items have none."""
+    low, high = ([row[f"{value}_{end}"] for row in rows] for end in ("low", "high"))
+    return b.ChartSeries(
+        draws, [row[value] for row in rows], places, name=b.Untrusted(name), low=low, high=high, colour=number
+    )
+
+
+def beside(place: float, number: int, n_groups: int) -> float:
+    """Where a group stands of those that share a place of an axis with names."""
+    return place + _SPREAD * ((number + 0.5) / n_groups - 0.5)
+
+
+def groups_of(rows: Sequence[StudyRow], columns: Sequence[str]) -> dict[tuple[Any, ...], list[StudyRow]]:
+    """Rows by their values of some columns, in the order in which these come up."""
+    groups: dict[tuple[Any, ...], list[StudyRow]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row.get(name) for name in columns), []).append(row)
+    return groups
+
+
+def _panel(rows: Sequence[StudyRow], x: str, lines: Sequence[str], y: str, columns: StudyColumns) -> b.Panel:
+    is_text = any(isinstance(row[x], str) for row in rows)
+    names = list(dict.fromkeys(str(row[x]) for row in rows)) if is_text else []
+    steps = np.diff(np.unique([float(row[x]) for row in rows])) if not is_text else ()
+    apart = _APART * (min(steps) if len(steps) else 1.0)
+    groups = groups_of(rows, lines)
+    series = []
+    for number, (group, of_group) in enumerate(groups.items()):
+        shown = [row for row in of_group if row.get(y) is not None]
+        aside = apart * (number - (len(groups) - 1) / 2) if len(shown) <= _MANY_POINTS else 0.0
+        places = [aside + (names.index(row[x]) if is_text else row[x]) for row in shown]
+        name = ", ".join(f"{heading_of(column, columns)} {value}" for column, value in zip(lines, group, strict=True))
+        # A line would say that there is something between two names.
+        series.append(intervals("scatter" if is_text else "line", shown, y, places, name, number))
+    whole = not is_text and all(isinstance(row[x], int) for row in rows)
+    axis = b.Axis(heading_of(x, columns), names=[b.Untrusted(name) for name in names], whole=whole)
+    return b.Panel(axis, b.Axis(heading_of(y, columns)), series)
+
+
+MARKDOWN: Final = "table.md"
+TABLES: Final = "table.json"
+"""A study's directory has it, and a run's has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyTables(Record):
+    """The words and tables of a study's directory."""
+
+    tables: tuple[ReadableTable, ...]
+    """The first has the study's title."""
+    command: str
+    findings: tuple[str, ...] = ()
+    headline: str = ""
+    """Where there are no findings; see `extremes`."""
+
+    def markdown(self, *, brief: bool = False) -> str:
+        """`brief`: findings and tables alone."""
+        first, *others = self.tables
+        findings = tuple(f"finding: {finding}" for finding in self.findings)
+        about = () if brief else (*first.about, f"command: {self.command}")
+        shown = [replace(first, about=(*findings, *about)), *(replace(t, about=()) if brief else t for t in others)]
+        return "\n".join(to_markdown(table, level=1 + (number > 0)) for number, table in enumerate(shown))
+
+    def latex(self) -> str:
+        """Every table for a paper, one behind another; the comment on top names the command."""
+        first, *others = self.tables
+        main = label_of(first.title)
+        tables = [to_latex(replace(first, about=(*self.findings, *first.about)), label=main, command=self.command)]
+        for table in others:
+            titled = replace(table, title=f"{first.title}: {table.title}")
+            tables.append(to_latex(titled, label=f"{main}-{label_of(table.title)}"))
+        return "\n".join(tables)
+
+    def files(self) -> dict[str, str]:
+        return {MARKDOWN: self.markdown(), TABLES: f"{to_json(self)}\n"}
+
+
+def tables_of(directory: Path) -> StudyTables:
+    try:
+        return StudyTables.from_dict(json.loads((directory / TABLES).read_text(encoding="utf-8")))
+    except (OSError, ValueError, DataError) as error:
+        raise StoreError(f"study '{directory}' cannot be read: {error}") from None
+
+
+def is_study(directory: Path) -> bool:
+    return (directory / TABLES).is_file() and not (directory / "spec.json").exists()
+
+
+def page_of_study(directory: Path) -> str:
+    tables = tables_of(directory)
+    try:
+        figures = {path.stem: path.read_bytes() for path in sorted(directory.glob("*.png"))}
+    except OSError as error:
+        raise StoreError(f"study '{directory}' cannot be read: {error}") from None
+    return html.page(study_report(tables, figures, directory=str(directory)))
+
+
+def study_report(
+    tables: StudyTables, figures: Mapping[str, bytes], *, directory: str, room: int = html.PAGE_BYTES
+) -> b.Report:
+    """Tables, and figures in their order as long as a page has room for them."""
+    main, *others = tables.tables
+    parts = [b.HeadedBlocks(b.Untrusted(table.title), _blocks(table)) for table in others]
+    headline, *findings = tables.findings or (tables.headline,)
+    first: list[b.Block] = [b.Headline(b.Untrusted(headline))] if headline else []
+    first += [*(b.Text(b.Untrusted(line)) for line in findings), *_blocks(main)]
+    report = b.Report(
+        b.Untrusted(main.title) if main.title else "A study",
+        "study",
+        [*first, *parts],
+        notes=[b.Facts((("Directory", b.Untrusted(directory)),), heading="Study")],
+        command=b.CommandLine(b.Untrusted(tables.command)),
+    )
+    left = room - len(html.page(report).encode(errors="replace"))
+    images: list[b.Block] = []
+    for name, png in figures.items():
+        left -= len(png) * 4 // 3 + 2 * len(name.encode(errors="replace")) + 200
+        if left > 0:
+            images.append(b.Image(b.Untrusted(name), png))
+    n = len(figures) - len(images)
+    if n:
+        do = "s do" if n > 1 else " does"
+        images.append(b.Text(f"{n} further figure{do} not fit on this page; the directory holds all.", "soft"))
+    return replace(report, blocks=[*first, *images, *parts])
+
+
+def extremes(table: ReadableTable, rows: Sequence[StudyRow], columns: StudyColumns) -> str:
+    """The rows with the largest and the smallest value of the first column that has intervals; "" where none has."""
+    names = shown_names(rows, columns)
+    name = next((name for name in names if any(_interval(row, name) for row in rows)), None)
+    if name is None:
+        return ""
+    column = names.index(name)
+    head = table.heads[column]
+    matched = [
+        (row[name], ends, cells)
+        for row, cells in zip(rows, table.rows, strict=True)
+        if (ends := _interval(row, name)) is not None
+    ]
+    ranked = sorted(matched, key=lambda estimate: float(estimate[0]))
+    (_, (_, top), least), (_, (bottom, _), most) = ranked[0], ranked[-1]
+    # A symbol stays what it is.
+    head = head[:1].upper() + head[1:] if head[:1].isascii() else head
+    if len(matched) == 1:
+        return f"{head}: {most[column]}."
+    # At most four columns tell a row from others.
+    labels = [i for i in range(column) if len({cells[i] for _, _, cells in matched}) > 1][:4]
+
+    def named(cells: Sequence[str]) -> str:
+        labelled = ", ".join(f"{table.heads[i]} {cells[i]}" for i in labels)
+        return f"{cells[column]} ({labelled})" if labelled else cells[column]
+
+    order = " Their intervals overlap, so the order may be chance." if bottom <= top else ""
+    return f"{head}: from {named(least)} to {named(most)}.{order}"
+
+
+def _interval(row: StudyRow, name: str) -> tuple[float, float] | None:
+    value = row.get(name)
+    return interval_of(row, name) if isinstance(value, float) and math.isfinite(value) else None
+
+
+def _blocks(table: ReadableTable) -> list[b.Block]:
+    blocks: list[b.Block] = []
+    if table.heads:
+        columns = [b.Column(b.Untrusted(head)) for head in table.heads]
+        rows = [b.Row([b.Untrusted(cell) for cell in row]) for row in table.rows]
+        blocks.append(b.Table(columns, rows, first=len(rows), first_on_pages=len(rows)))
+    return blocks + [b.Text(b.Untrusted(line), "soft") for line in table.about]

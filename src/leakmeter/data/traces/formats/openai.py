@@ -1,0 +1,132 @@
+"""Chat completions: request and answer in one record, or in two records of a batch that have one `custom_id`.
+
+Neither has what was retrieved: it stands in a field beside them, in one of the usual names or the one that is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from leakmeter.data.foreign import TEXTS, answer_of, first, has_reasoned, parsed, record, request_of
+from leakmeter.data.traces.answer import Reason
+from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat
+from leakmeter.data.traces.plainly import at_path, event_of, is_record, named, seconds
+from leakmeter.data.traces.span import TraceSpan, documents_of
+
+RETRIEVED = (
+    *("documents", "retrieved_contexts", "retrieved_documents", "retrieved", "contexts", "context"),
+    *("source_documents", "chunks", "docs", "passages"),
+)
+_WITHIN = ("metadata", "body", "request", "extra")
+
+
+def _fits(logged: LogRecord) -> bool:
+    has_choices = "choices" in logged or "choices" in record(answer_of({"response": logged.get("response")}))
+    return "messages" in request_of(logged) or has_choices or "custom_id" in logged
+
+
+def beside(logged: LogRecord, path: str | None) -> list[list[str | None]]:
+    if path is not None:
+        held: Any = at_path(logged, path)
+    else:
+        places = [logged, *(record(logged.get(name)) for name in _WITHIN), record(request_of(logged).get("metadata"))]
+        held = next((documents for place in places if (documents := first(place, *RETRIEVED)) is not None), None)
+    held = parsed(held)
+    if is_record(held) and not any(name in held for name in TEXTS):
+        held = [{"id": id_, "text": text} for id_, text in held.items()]
+    elif is_record(held) or isinstance(held, str):
+        held = [held]
+    return documents_of(held)
+
+
+def recipient_of(logged: LogRecord, request: LogRecord) -> tuple[str | None, str | None]:
+    places = (logged, request, record(logged.get("metadata")), record(request.get("metadata")))
+    user = next((u for held in places if (u := named(first(held, "user", "user_id", "safety_identifier")))), None)
+    session = next((s for held in places if (s := named(first(held, "session_id", "session", "thread_id")))), None)
+    return user, session
+
+
+def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
+    request, answer = request_of(logged), answer_of(logged) or None
+    output = answer if answer is not None else {"choices": logged["choices"]} if "choices" in logged else None
+    completion = record(answer)
+    batch = named(logged.get("custom_id"))
+    id_ = named(first(logged, "trace_id", "id")) or named(completion.get("id"))
+    trace_id = batch or id_ or event_of(logged)
+    span = TraceSpan(trace_id, named(logged.get("span_id")) or "1", where, "llm")
+    if batch is not None and "messages" not in request:
+        # The answer of a batch: another span, until its request is found.
+        span.span_id, span.kind = "answer", "other"
+        span.read_call([{"role": "user", "content": ""}], output)
+        span.messages = []
+    else:
+        messages = parsed(request.get("messages"))
+        if (
+            output is None
+            and isinstance(messages, list)
+            and record(messages[-1:] and messages[-1]).get("role") == "assistant"
+        ):
+            messages, output = messages[:-1], messages[-1:]
+        span.read_call(messages, output)
+    span.n_hidden = int(has_reasoned(completion or output))
+    code = record(logged.get("response")).get("status_code")
+    span.failed = bool(logged.get("error")) or (isinstance(code, int) and code >= 400)
+    span.end = seconds(
+        first(logged, "time", "timestamp", "created_at") or first(completion, "created") or logged.get("created")
+    )
+    span.user, span.session = recipient_of(logged, request)
+    span.model = named(completion.get("model")) or named(request.get("model")) or named(logged.get("model"))
+    span.parameters = {name: value for name, value in request.items() if name != "messages"}
+    span.n_tools = len(request["tools"]) if isinstance(request.get("tools"), list) else 0
+    span.response_id = named(completion.get("id")) or (named(logged.get("id")) if "choices" in logged else None)
+    span.documents = beside(logged, documents)
+    yield span, logged
+
+
+def joined(spans: list[TraceSpan]) -> list[TraceSpan]:
+    """Requests and answers of a batch, of one `custom_id`, as one call."""
+    halves = [span for span in spans if span.span_id == "answer"]
+    # Of an answer that failed first and then came, the latter counts.
+    answers = _different(span for span in halves if span.answers) or halves[:1]
+    requests = _different(span for span in spans if span.kind == "llm")
+    if not answers:
+        return spans
+    if len(answers) > 1 or len(requests) > 1:
+        # Nobody can tell which answer is whose.
+        for number, call in enumerate(calls := requests or answers, 1):
+            call.span_id, call.kind, call.problem = str(number), "llm", Reason.SAME_ID.value
+        return calls
+    (answer,) = answers
+    if not requests:
+        answer.kind, answer.problem = "llm", Reason.NO_PROMPT.value
+        return [answer]
+    (request,) = requests
+    # The request alone has no answer, which is no problem of the two together.
+    if request.problem in (None, Reason.NO_ANSWER.value):
+        request.problem = answer.problem
+    request.answers, request.failed = answer.answers, answer.failed or request.failed
+    request.end = request.end or answer.end
+    request.model = answer.model or request.model
+    request.response_id = answer.response_id
+    request.n_hidden = max(request.n_hidden, answer.n_hidden)
+    request.documents = request.documents or answer.documents
+    request.user, request.session = request.user or answer.user, request.session or answer.session
+    return [request]
+
+
+def _different(spans: Iterable[TraceSpan]) -> list[TraceSpan]:
+    """The first of all spans that say the same: one that was logged twice is one."""
+    distinct: dict[str, TraceSpan] = {}
+    for span in spans:
+        distinct.setdefault(repr(span.texts), span)
+    return list(distinct.values())
+
+
+FORMAT = TraceFormat(
+    "openai",
+    "chat completions: messages, choices, and retrieved texts next to them",
+    _fits,
+    _read,
+    lambda logged: "custom_id" not in logged,
+)

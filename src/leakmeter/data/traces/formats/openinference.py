@@ -1,0 +1,145 @@
+"""Spans by OpenInference's conventions, as Phoenix exports them: a span a record, or in OTLP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from leakmeter.core.record import JsonObject
+from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
+from leakmeter.data.mapping import parsed_cell
+from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat, span_of
+from leakmeter.data.traces.plainly import at_path, is_record, named, seconds
+from leakmeter.data.traces.span import SpanKind, TraceSpan, documents_of
+
+_KINDS: Mapping[str, SpanKind] = {"LLM": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
+_LISTS = (
+    *("retrieval.documents", "reranker.input_documents", "reranker.output_documents"),
+    *("llm.input_messages", "llm.output_messages"),
+)
+_STARTS: Mapping[SpanKind, str] = {"llm": "llm", "retriever": "retrieval", "reranker": "reranker"}
+
+
+def nested(attributes: LogRecord) -> JsonObject:
+    """Attributes with dots in their names as records within records, and numbers in them as lists.
+
+    >>> nested({"llm.input_messages.0.message.role": "user"})
+    {'llm': {'input_messages': [{'message': {'role': 'user'}}]}}
+    """
+    out: JsonObject = {}
+    for name, value in attributes.items():
+        *above, last = str(name).split(".", 16)
+        held = out
+        for part in above:
+            inner = held.get(part)
+            if not isinstance(inner, dict):
+                inner = held[part] = {}
+            held = inner
+        if not isinstance(held.get(last), dict) or is_record(value):
+            held[last] = value
+    return {name: _listed(value) for name, value in out.items()}
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, list):
+        return [nested(entry) if is_record(entry) else entry for entry in value]
+    if not is_record(value):
+        return value
+    if value and all(isinstance(name, str) and name.isdecimal() and len(name) <= 9 for name in value):
+        return [_listed(value[name]) for name in sorted(value, key=int)]
+    if any("." in str(name) for name in value):
+        return nested(value)
+    return {name: _listed(inner) for name, inner in value.items()}
+
+
+def _document(logged: Any) -> tuple[Any, Any]:
+    inner = record(record(logged).get("document", logged))
+    return inner.get("id"), inner.get("content")
+
+
+def fill(span: TraceSpan, attributes: LogRecord) -> None:
+    kind = str(at_path(attributes, "openinference.span.kind") or "").upper()
+    span.kind = _KINDS.get(kind, "other")
+    span.user, span.session = named(at_path(attributes, "user.id")), named(at_path(attributes, "session.id"))
+    start = _STARTS.get(span.kind)
+    held = nested(_lists({name: value for name, value in attributes.items() if start and str(name).startswith(start)}))
+    if span.kind == "llm":
+        llm = record(held.get("llm"))
+        input_messages, output_messages = parsed(llm.get("input_messages")), parsed(llm.get("output_messages"))
+        prompt: Any = input_messages if isinstance(input_messages, list) else None
+        if prompt is None and llm.get("prompts") is not None:
+            prompt = {"prompts": llm["prompts"]}
+        answer: Any = output_messages if isinstance(output_messages, list) else None
+        if answer is None and isinstance(choices := parsed(llm.get("choices")), list):
+            answer = [at_path(choice, "completion.text") for choice in choices]
+        span.read_call(
+            prompt if prompt else at_path(attributes, "input.value"),
+            answer if answer else at_path(attributes, "output.value"),
+        )
+        counts = at_path(llm, "token_count.completion_details.reasoning")
+        span.n_hidden = int(has_reasoned(output_messages) or has_reasoned({"reasoning": counts}))
+        parameters = record(llm.get("invocation_parameters"))
+        span.parameters = dict(parameters)
+        span.model = named(llm.get("model_name")) or named(parameters.get("model"))
+        span.n_tools = n_listed(llm.get("tools"))
+        span.response_id = named(at_path(attributes, "gen_ai.response.id"))
+    elif span.kind == "retriever":
+        span.documents = documents_of(at_path(held, "retrieval.documents"), _document)
+    elif span.kind == "reranker":
+        span.documents = documents_of(at_path(held, "reranker.output_documents"), _document)
+
+
+def _lists(attributes: LogRecord) -> JsonObject:
+    """Attributes with their lists, which a table holds as texts; in a message such a text is one."""
+    return {name: parsed_cell(value) if name in _LISTS else value for name, value in attributes.items()}
+
+
+def replaced(attributes: LogRecord) -> list[list[str | None]]:
+    """Documents that a reranker was given, in place of which its own stand."""
+    held = nested(_lists({name: value for name, value in attributes.items() if str(name).startswith("reranker")}))
+    return documents_of(at_path(held, "reranker.input_documents"), _document)
+
+
+def _attributes(logged: LogRecord) -> LogRecord:
+    if is_record(held := parsed(logged.get("attributes"))):
+        return held
+    # A column for each, as in a data frame.
+    columns = {str(name): value for name, value in logged.items() if value is not None}
+    start = "attributes."
+    return {name.removeprefix(start): value for name, value in columns.items() if name.startswith(start)}
+
+
+def _ids(logged: LogRecord) -> tuple[str | None, str | None]:
+    context = record(logged.get("context"))
+    trace_id, span_id = (
+        named(context.get(name)) or named(logged.get(f"context.{name}")) or named(logged.get(name))
+        for name in ("trace_id", "span_id")
+    )
+    return trace_id, span_id
+
+
+def _fits(logged: LogRecord) -> bool:
+    if None in _ids(logged):
+        return False
+    is_named = "span_kind" in logged or "attributes" in logged or any(str(n).startswith("attributes.") for n in logged)
+    held = _attributes(logged)
+    is_other = any(str(name).startswith(("mlflow.", "gen_ai.")) for name in held)
+    return is_named and ("span_kind" in logged or "openinference.span.kind" in held or not is_other)
+
+
+def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
+    span = span_of(*_ids(logged), where)
+    attributes = _attributes(logged)
+    if "openinference.span.kind" not in attributes and "openinference" not in attributes:
+        attributes = {**attributes, "openinference.span.kind": logged.get("span_kind")}
+    fill(span, attributes)
+    span.parent_id = named(logged.get("parent_id"))
+    span.start, span.end = seconds(logged.get("start_time")), seconds(logged.get("end_time"))
+    status = logged.get("status_code")
+    span.failed = status == "ERROR" or first(record(logged.get("status")), "code", "status_code") == "ERROR"
+    yield span, attributes, logged
+
+
+FORMAT = TraceFormat(
+    "openinference", "spans by OpenInference, as Phoenix exports them", _fits, _read, lambda logged: False
+)

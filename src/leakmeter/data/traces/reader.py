@@ -1,0 +1,301 @@
+"""Reads logged traffic: files of any size and format to answers that can be measured, and to reasons for the others.
+
+Formats of traces are presets of `data` too, so that what measures cases reads the logs that the ledger reads. As a case
+a logged answer has its documents as the whole context, and all else stays. A call that is refused is a bad row, and
+calls that answered nobody are none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from leakmeter.core.case import Case, Document, Message
+from leakmeter.data import formats as data_formats
+from leakmeter.data.mapping import Fields, unused
+from leakmeter.data.opened import STDIN, named
+from leakmeter.data.rows import DataRow
+from leakmeter.data.streamed import MOST_LINE, records_of
+from leakmeter.data.traces.answer import LoggedAnswer, Reason, Refused, Unusable
+from leakmeter.data.traces.formats import FORMATS, LogRecord, found_in, openai
+from leakmeter.data.traces.formats.base import TraceFormat
+from leakmeter.data.traces.plainly import is_record
+from leakmeter.data.traces.span import MOST_SPANS, Spool, TraceSpan
+from leakmeter.data.traces.trace import outcome_of
+from leakmeter.errors import DataError, UnknownNameError
+
+Absent = Literal["refuse", "leave-out"]
+_LOOKED_AT: Final = 100
+_HOLDERS = ("data", "spans", "traces", "runs", "observations", "rows", "records", "items", "results")
+
+
+class TraceReader:
+    """Answers of logs, one after another, and the calls and records that are refused.
+
+    Iterate over it once. A trace whose spans are in several records is complete at the end of the last file; until
+    then its spans are on disk (see `spool`). No more than a record, or the spans of one trace, is in memory.
+
+    Args:
+        source: a path, '-' for standard input, or several of them, which are one log.
+        format: a name in `FORMATS`; by default that of the first records.
+        recipient: path of the field that says who was answered; by default the user, else the session.
+        documents: path of the field with what was retrieved, in formats where a record is a call.
+        absent_documents: 'refuse' a call if a retrieved text is not in its prompt, or 'leave-out' the document if no
+            eight words in a row of it are.
+        start: for each file, where to begin, as `offsets` said; only of whole records.
+        seen: says of trace and span whether it was read before; such calls are left out.
+        on_bytes: told how many bytes of how many were read.
+
+    Raises:
+        UnknownNameError: there is no such format.
+
+    >>> import json, pathlib, tempfile
+    >>> line = {"messages": [{"role": "user", "content": "Anna sang.\\n\\nWho?"}], "documents": ["Anna sang."],
+    ...         "choices": [{"message": {"content": "Anna."}}]}
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "log.jsonl")
+    >>> _ = path.write_text(json.dumps(line))
+    >>> [found] = TraceReader(path)
+    >>> found.answer, found.documents[0].places
+    ('Anna.', (Place(message=0, start=0, end=10),))
+    """
+
+    def __init__(
+        self,
+        source: str | Path | Sequence[str | Path],
+        *,
+        format: str | None = None,
+        recipient: str | None = None,
+        documents: str | None = None,
+        absent_documents: Absent = "refuse",
+        start: Mapping[str, int] | None = None,
+        seen: Callable[[str, str], bool] | None = None,
+        on_bytes: Callable[[int, int], None] | None = None,
+    ) -> None:
+        if format is not None and format not in FORMATS:
+            raise UnknownNameError("format of logs", format, FORMATS)
+        if absent_documents not in get_args(Absent):
+            raise UnknownNameError("treatment of absent documents", absent_documents, get_args(Absent))
+        self._sources = [source] if isinstance(source, str | Path) else list(source)
+        self._format = None if format is None else FORMATS[format]
+        self._paths = recipient, documents
+        self._leave_out = absent_documents == "leave-out"
+        self._seen = seen
+        self._on_bytes = on_bytes
+        self.offsets: dict[str, int] = {str(path): (start or {}).get(str(path), 0) for path in self._sources}
+        """For each file, how far everything was read and given out: bytes, unpacked, or rows of Parquet."""
+        self.size: int | None = None
+        """Bytes of all files; None where standard input is one of them."""
+        self.n_bytes = 0
+        """Of these, as many as were read."""
+        self.n_records = 0
+        self.n_answers = 0
+        self.n_hidden_calls = 0
+        """Calls that answered nobody: they rewrite queries, grade documents, choose tools."""
+        self.n_seen = 0
+        """Calls that had been read before."""
+        self.refused: Counter[Reason] = Counter()
+        """How many records and calls were refused for each reason."""
+
+    @property
+    def format(self) -> str | None:
+        """Name of the format; None before the first record was read."""
+        return None if self._format is None else self._format.name
+
+    def __iter__(self) -> Iterator[LoggedAnswer | Refused]:
+        """Answers and refusals; of traces in several records, in the order of their first spans."""
+        self.size = self._sizes()
+        yield from self.answers_of(self._records())
+
+    def answers_of(self, records: Iterator[tuple[str, DataRow]]) -> Iterator[LoggedAnswer | Refused]:
+        """The same of records that were read elsewhere, each with the name of what holds it."""
+        ends = dict(self.offsets)
+        with closing(Spool()) as spool:
+            for name, logged in self._recognised(records):
+                self.n_records += 1
+                yield from self._counted(self._of_record(logged, spool))
+                ends[name] = max(logged.end, ends.get(name, 0))
+                if spool.is_empty:
+                    self.offsets[name] = ends[name]
+            for spans, is_whole in spool.traces():
+                yield from self._counted(self._of_trace(spans) if is_whole else [_too_many(spans[0])])
+        self.offsets.update(ends)
+
+    def _sizes(self) -> int | None:
+        sizes = 0
+        for source in self._sources:
+            if str(source) == STDIN:
+                return None
+            try:
+                sizes += Path(source).stat().st_size
+            except OSError as error:
+                raise DataError(f"{named(source, 'log')} cannot be read: {error.strerror or error}") from None
+        return sizes
+
+    def _records(self) -> Iterator[tuple[str, DataRow]]:
+        before = 0
+        for source in self._sources:
+
+            def count(n_bytes: int, before: int = before) -> None:
+                self.n_bytes = before + n_bytes
+                if self._on_bytes is not None:
+                    self._on_bytes(self.n_bytes, self.size or self.n_bytes)
+
+            for logged in records_of(source, self.offsets[str(source)], count):
+                yield str(source), logged
+            before += 0 if str(source) == STDIN else Path(source).stat().st_size
+
+    def _recognised(self, records: Iterator[tuple[str, DataRow]]) -> Iterator[tuple[str, DataRow]]:
+        looked_at: list[tuple[str, DataRow]] = []
+        n_bytes = before = 0
+        while self._format is None and len(looked_at) < _LOOKED_AT and n_bytes <= MOST_LINE:
+            entry = next(records, None)
+            if entry is None:
+                break
+            looked_at.append(entry)
+            n_bytes, before = n_bytes + max(entry[1].end - before, 0), entry[1].end
+            self._format = found_in(unwrapped(entry[1].content)) if entry[1].problem is None else None
+        if self._format is None and any(logged.problem is None for _, logged in looked_at):
+            logs = " and ".join(named(source, "log") for source in self._sources[:3])
+            raise DataError(
+                f"{logs}: the first records are of no known format; give --format, one of {', '.join(FORMATS)}"
+            )
+        yield from chain(looked_at, records)
+
+    def _of_record(self, logged: DataRow, spool: Spool) -> Iterable[LoggedAnswer | Refused]:
+        if logged.problem is not None or self._format is None:
+            wrong = Reason.TOO_LONG if logged.is_too_long else Reason.MALFORMED
+            return [Refused(Reason.NOT_OF_FORMAT if logged.problem is None else wrong, logged.where)]
+        is_one = self._format.fits(logged.content)
+        held = [logged.content] if is_one else list(unwrapped(logged.content))
+        out: list[LoggedAnswer | Refused] = []
+        for number, entry in enumerate(held, 1):
+            where = logged.where if len(held) == 1 else f"{logged.where}, entry {number}"
+            try:
+                if not is_one and not self._format.fits(entry):
+                    raise Unusable(Reason.NOT_OF_FORMAT)
+                spans = list(self._format.spans(entry, where, *self._paths))
+            except (Unusable, RecursionError) as error:
+                reason = error.reason if isinstance(error, Unusable) else Reason.MALFORMED
+                out.append(Refused(reason, where))
+                continue
+            if self._format.is_whole(entry):
+                for _, group in groupby(spans, key=lambda span: span.trace_id):
+                    same = list(group)
+                    out += self._of_trace(same) if len(same) <= MOST_SPANS else [_too_many(same[0])]
+            else:
+                for span in spans:
+                    spool.add(span)
+        return out
+
+    def _of_trace(self, spans: list[TraceSpan]) -> Iterable[LoggedAnswer | Refused]:
+        calls = [span for span in spans if span.kind == "llm"]
+        if self._seen is not None and calls and all(self._seen(span.trace_id, span.span_id) for span in calls):
+            self.n_seen += len(calls)
+            return []
+        if self.format == openai.FORMAT.name:
+            spans = openai.joined(spans)
+        outcome = outcome_of(spans, self.format or "", leave_out=self._leave_out)
+        self.n_hidden_calls += outcome.n_hidden
+        if self._seen is None:
+            return outcome.results
+        new = [
+            result
+            for result in outcome.results
+            if result.trace_id is None or result.span_id is None or not self._seen(result.trace_id, result.span_id)
+        ]
+        self.n_seen += len(outcome.results) - len(new)
+        return new
+
+    def _counted(self, results: Iterable[LoggedAnswer | Refused]) -> Iterator[LoggedAnswer | Refused]:
+        for result in results:
+            if isinstance(result, Refused):
+                self.refused[result.reason] += 1
+            else:
+                self.n_answers += 1
+            yield result
+
+
+def _too_many(span: TraceSpan) -> Refused:
+    return Refused(Reason.TOO_MANY_SPANS, span.where, span.trace_id)
+
+
+def unwrapped(logged: LogRecord) -> Iterator[LogRecord]:
+    """A record, and those of the list that it holds, as APIs answer."""
+    if found_in([logged]) is not None:
+        yield logged
+        return
+    for name in _HOLDERS:
+        if isinstance(held := logged.get(name), list) and held and all(map(is_record, held)):
+            yield from held
+            return
+    yield logged
+
+
+def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:
+    """The case in which a document's influence is measured against the same prompt without it: a chat whose `id` is
+    trace and span with a slash between them. Documents are named d1, d2, … in the order of `answer.documents`, or by
+    their ids, numbered where two have the same; a document that stands in several places is one, under the unit
+    `document`. Every message is fixed: nothing but documents is left out."""
+    names = [f"d{n}" for n in range(1, len(answer.documents) + 1)]
+    if by_id:
+        names = []
+        names_of_messages = {f"{message.role} {number}" for number, message in enumerate(answer.messages, 1)}
+        for retrieved_text in answer.documents:
+            names.append(unused(retrieved_text.id, {*names_of_messages, *names}))
+    places: defaultdict[int, list[tuple[int, int, str]]] = defaultdict(list)
+    for name, retrieved_text in zip(names, answer.documents, strict=True):
+        for place in retrieved_text.places:
+            places[place.message].append((place.start, place.end, name))
+    messages: list[Message] = []
+    for number, message in enumerate(answer.messages):
+        name = f"{message.role} {number + 1}"
+        parts: list[Document] = []
+        retrieved: list[int] = []
+        cursor = 0
+        for start, end, document in sorted(places[number]):
+            if start > cursor:
+                parts.append(Document(name, message.content[cursor:start]))
+            retrieved.append(len(parts))
+            parts.append(Document(document, message.content[start:end]))
+            cursor = end
+        if cursor < len(message.content) or not parts:
+            parts.append(Document(name, message.content[cursor:]))
+        messages.append(Message(message.role, name, tuple(parts), tuple(retrieved), fixed=True))
+    return Case(
+        id=f"{answer.trace_id}/{answer.span_id}",
+        response=answer.answer,
+        messages=tuple(messages),
+        decoding=answer.sampling.decoding,
+    )
+
+
+def _read(name: str, rows: Iterable[tuple[DataRow, Fields]]) -> Iterator[tuple[DataRow, Case | DataError]]:
+    reader = TraceReader((), format=name)
+    for outcome in reader.answers_of(("", DataRow(0, "", row.where, fields)) for row, fields in rows):
+        n_hidden = 0 if isinstance(outcome, Refused) else outcome.n_hidden_calls
+        row = DataRow(0, "", outcome.where, {"n_hidden": n_hidden})
+        yield (
+            row,
+            DataError(f"{outcome.where}: {outcome.reason.sentence}")
+            if isinstance(outcome, Refused)
+            else as_case(outcome, by_id=True),
+        )
+
+
+def _fits(format_: TraceFormat, fields: Fields) -> bool:
+    return any(map(format_.fits, unwrapped(fields)))
+
+
+PRESETS: Final = tuple(
+    data_formats.DataFormat(
+        name, f"{format_.about}, as `leakmeter ledger` reads them", partial(_fits, format_), partial(_read, name)
+    )
+    for name, format_ in FORMATS.items()
+    if name not in data_formats.FORMATS
+)
+"""Formats that `data` does not have of its own, in the order in which they are tried."""

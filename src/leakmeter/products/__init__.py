@@ -1,0 +1,1 @@
+"""What stands on top of the measures: ledger, local page, doctor, gate, pages of runs, logging from programs."""

@@ -1,0 +1,629 @@
+"""What a ledger shows: tables by document, subject, recipient and day, and a page; people by pseudonym by default."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date, timedelta
+from typing import Any, Final
+
+import numpy as np
+
+from leakmeter.core.plain import counted
+from leakmeter.core.record import JsonObject
+from leakmeter.errors import UsageError
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.products.ledger.flags import SENTENCES
+from leakmeter.products.ledger.keys import RECIPIENT, shown
+from leakmeter.products.ledger.totals import (
+    DOCUMENT,
+    SUBJECT,
+    Book,
+    LedgerDisclosure,
+    LedgerEvent,
+    Look,
+    Pair,
+    shared_draws,
+)
+from leakmeter.report import blocks as b
+from leakmeter.report.scale import nats_text, percent
+
+ANSWER: Final = "answer"
+BY: Final = (DOCUMENT, SUBJECT, RECIPIENT, "day")
+_ID: Final = 60
+_MOST_ANSWERS: Final = 20
+_WHAT: Final = {
+    DOCUMENT: "What the answers reveal of each document to each recipient; nats",
+    SUBJECT: "What the answers reveal of each person, or other personal data, to each recipient; nats",
+    "recipient": "For each recipient, the document with the largest leakage",
+    "day": "For each day, the document with the largest leakage",
+}
+_WORST_COLUMNS: Final = (
+    *map(b.Column, ("Day", "Recipient", "Document")),
+    b.Column("Revealed", "signed_nats", "nats", shade=True),
+)
+_WORST_ANSWERS: Final = "Answers, largest leakage first, with the document that they reveal most of"
+_MOST_TIME: Final = timedelta(hours=72)
+"""Of a timeline in hours; longer ones are in days."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerNames:
+    """How people are called, and where their pages are: `in_clear` by the names that are kept, those of `named` in any
+    case. `address` maps kind and id of a document, a subject, a recipient, a day or an answer to a page, or to ""."""
+
+    book: Book
+    in_clear: bool = False
+    named: Collection[str | None] = ()
+    address: Callable[[str, str], str] = lambda kind, id_: ""
+
+    def __post_init__(self) -> None:
+        if self.in_clear and not self.book.names:
+            raise UsageError("the ledger holds no names; only `leakmeter ledger add --keep-texts` keeps them")
+
+    def phrase(self, pseudonym: str | None) -> b.Phrase:
+        name = self.book.names.get(pseudonym or "") if self.in_clear or pseudonym in self.named else None
+        return shown(pseudonym) if name is None else b.Untrusted(name, _ID)
+
+    def of_item(self, pair: Pair | Look) -> b.Phrase:
+        """A document by its id, a subject as a person."""
+        return self.phrase(pair.item.id) if pair.item.kind == SUBJECT else b.Untrusted(pair.item.id, _ID)
+
+
+def record(pair: Pair, book: Book) -> JsonObject:
+    posterior = pair.posterior
+    about = {} if pair.item.kind == DOCUMENT else {"type": book.kinds.get(pair.item.id)}
+    days = [str(look.event["day"]) for look in pair.looks if look.event["day"] is not None]
+    return {
+        pair.item.kind: pair.item.id,
+        **about,
+        "recipient": pair.recipient,
+        "n_recipients": len(pair.recipients),
+        **asdict(pair.total),
+        "posterior": posterior.probability,
+        "posterior_note": posterior.note,
+        "flags": dict(pair.flags),
+        "n_unscored": pair.n_unscored,
+        "n_separate": pair.n_separate,
+        "first_day": min(days, default=None),
+        "last_day": max(days, default=None),
+    }
+
+
+def records(book: Book, by: str) -> list[JsonObject]:
+    if by in (DOCUMENT, SUBJECT):
+        return [record(pair, book) for pair in book.pairs(by, by_recipient=True)]
+    rows = []
+    for key, n_answers, n_documents, pair in _worst(book, by):
+        first = {"day": None if key is None else str(key)} if by == "day" else {"recipient": key}
+        counts = {"n_answers_in_all": n_answers, "n_documents": n_documents}
+        rows.append({**first, **counts, **({} if pair is None else record(pair, book))})
+    return rows
+
+
+def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
+    names = LedgerNames(book, show_names, frozenset(book.recipients))
+    table = rows_table(book, by, names)
+    pairs = book.pairs(SUBJECT if by == SUBJECT else DOCUMENT, by_recipient=True)
+    return b.Report(
+        "Ledger",
+        "ledger",
+        [
+            _headline(book, names),
+            *_disclosed(book, names),
+            table,
+            *_limits(pairs, names, has_people=by == SUBJECT),
+            *_notes(book),
+        ],
+    )
+
+
+def _limits(pairs: Sequence[Pair], names: LedgerNames, *, has_people: bool) -> Iterator[b.Block]:
+    """Which sums are no finding, or not what an observer knows; and why people are called by pseudonyms."""
+    if n := names.book.n_shared_draws:
+        yield b.Warning(shared_draws(n))
+    n_sums = counted(len(pairs), "sum")
+    if n := sum(map(_is_quiet, pairs)):
+        verb = "is" if n == 1 else "are"
+        yield b.Warning(f"{n:,} of {n_sums} {verb} no larger than noise or an irrelevant text; ignore them.")
+    if n := sum(pair.posterior.probability is None and not pair.is_exact for pair in pairs):
+        yield b.Warning(
+            f"{n:,} of {n_sums} {'has' if n == 1 else 'have'} no posterior, because a condition is not met or not "
+            "asserted. Such a sum is a score by M, the scoring model, not an observer's odds."
+        )
+    if not names.book.names:
+        yield b.Text("Recipients and people are shown as hashes; only leakmeter ledger add --keep-texts keeps names.")
+    elif has_people and not names.in_clear:
+        yield b.Text("People are shown as hashes; --show-names shows their names.")
+
+
+def _is_quiet(pair: Pair) -> bool:
+    total = pair.total
+    return total.largest_running_nats <= max(total.noise_nats, total.placebo_running_nats or 0.0)
+
+
+def rows_table(book: Book, by: str, names: LedgerNames) -> b.Table:
+    if by in (DOCUMENT, SUBJECT):
+        return _pairs_table(book, by, book.pairs(by, by_recipient=True), names)
+    return _worst_table(book, by, names)
+
+
+def overview(book: Book, names: LedgerNames) -> list[b.Block]:
+    rows = []
+    for look in _worst_answers(book)[:_MOST_ANSWERS]:
+        event = look.event
+        trace, recipient = b.Untrusted(event["trace"], _ID), names.phrase(event["recipient"])
+        cells = (trace, str(event["day"] or "not logged"), recipient, names.of_item(look), look.signed_nats)
+        rows.append(b.Row(cells, to=names.address(ANSWER, event["event"])))
+    tables = [b.Table((b.Column("Answer"), *_WORST_COLUMNS), rows, _WORST_ANSWERS)] if rows else []
+    return [*_lead(book, names), *tables, *_notes(book)]
+
+
+def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Report:
+    names = LedgerNames(book, show_names, frozenset(book.recipients))
+    pairs = [pair for pair in book.pairs(SUBJECT, by_recipient=True) if pair.item.id == subject]
+    blocks = [*subject_blocks(book, subject, names), *_limits(pairs, names, has_people=True)]
+    return b.Report("Subject of the ledger", "ledger", blocks)
+
+
+def subject_blocks(book: Book, subject: str, names: LedgerNames) -> list[b.Block]:
+    pairs = [pair for pair in book.pairs(SUBJECT, by_recipient=True) if pair.item.id == subject]
+    contents: Counter[str] = Counter()
+    contents_of: dict[str, set[str]] = defaultdict(set)
+    for row in book.mentions:
+        if book.subject_of[row["entity"]] == subject:
+            contents[row["content"]] += row["n_mentions"]
+            contents_of[row["entity"]].add(row["content"])
+    mentioned = Counter({doc: contents[content] for doc, content in book.documents if content in contents})
+    documents = b.Table(
+        (b.Column("Document"), b.Column("Mentions", "count")),
+        [b.Row((b.Untrusted(doc, _ID), n), to=names.address(DOCUMENT, doc)) for doc, n in mentioned.most_common()],
+        "Documents that mention this subject",
+        rest=("document", "documents"),
+    )
+    looks = [look for pair in pairs for look in pair.looks]
+
+    def documents_of(look: Look) -> b.Phrase:
+        having = set().union(*(contents_of[entity] for entity in look.entities))
+        rows = [row for row in book.looks_by_event[look.event["event"]] if row["present"] and row["content"] in having]
+        return b.Untrusted(", ".join(row["document"] for row in rows), _ID)
+
+    return [
+        _revealed(pairs, names.phrase(subject), "No answer had ", names),
+        _pairs_table(book, "", pairs, names, "By recipient"),
+        _answers_table(looks, names, "Answers, in order of time", "Documents", documents_of),
+        documents,
+        *_notes(book),
+    ]
+
+
+def _revealed(pairs: Sequence[Pair], name: b.Phrase, none_had: str, names: LedgerNames) -> b.Headline:
+    """What the answers reveal of one thing, or that no prompt had it."""
+    if not pairs:
+        return b.Headline((none_had, *b.parts(name), " in its prompt."))
+    nats = nats_text(pairs[0].total.largest_running_nats)
+    recipient = b.parts(names.phrase(pairs[0].recipient))
+    return b.Headline(("The answers to ", *recipient, f" reveal {nats} nats of ", *b.parts(name), "."))
+
+
+def document_blocks(book: Book, document: str, names: LedgerNames) -> list[b.Block]:
+    pairs = [pair for pair in book.pairs(DOCUMENT, by_recipient=True) if pair.item.id == document]
+    contents = {content for id_, content in book.documents if id_ == document}
+    versions = b.Text(f"The ledger has {len(contents)} versions of it, each with its own rows.", "soft")
+    mentioned: Counter[str] = Counter()
+    for row in book.mentions:
+        if row["content"] in contents and (subject := book.subject_of.get(row["entity"])) is not None:
+            mentioned[subject] += row["n_mentions"]
+    subjects = b.Table(
+        (b.Column("Subject"), b.Column("Type"), b.Column("Mentions", "count")),
+        [
+            b.Row(
+                (names.phrase(subject), b.Untrusted(book.kinds.get(subject, "")), n), to=names.address(SUBJECT, subject)
+            )
+            for subject, n in mentioned.most_common()
+        ],
+        "People, and other personal data, that it mentions",
+        rest=("subject", "subjects"),
+    )
+    return [
+        _revealed(pairs, b.Untrusted(document, _ID), "No measured answer had ", names),
+        *_disclosed(book, names, is_meant=lambda disclosed: disclosed.document == document),
+        *([versions] if len(contents) > 1 else []),
+        _pairs_table(book, "", pairs, names, "By recipient"),
+        *_timelines(pairs, names),
+        _answers_table([look for pair in pairs for look in pair.looks], names, "Answers, in order of time"),
+        *([subjects] if mentioned else []),
+        *_notes(book),
+    ]
+
+
+def events_blocks(book: Book, called: b.Phrase, events: Sequence[LedgerEvent], names: LedgerNames) -> list[b.Block]:
+    """What some answers told of documents and of people."""
+    headline = (*b.parts(called), f": {counted(len(events), 'answer')}")
+    tables: list[b.Block] = []
+    looks = {kind: [look for event in events for look in book.looks_of(event, kind)] for kind in (DOCUMENT, SUBJECT)}
+    for kind, kind_looks in looks.items():
+        pairs = book.totals(kind_looks, by_recipient=True)
+        if pairs and not tables:
+            nats = nats_text(pairs[0].total.largest_running_nats)
+            headline = (*headline, ". They reveal most of ", *b.parts(names.of_item(pairs[0])), f": {nats} nats")
+        tables += [_pairs_table(book, kind, pairs, names)] if pairs else []
+    tables.append(_answers_table(looks[DOCUMENT], names, "Answers and documents"))
+    return [b.Headline((*headline, ".")), *_disclosed(book, names, events), *tables, *_notes(book)]
+
+
+def answer_blocks(book: Book, event: LedgerEvent, names: LedgerNames) -> list[b.Block]:
+    looks = [*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)]
+    worst = max(looks, key=lambda look: look.told_nats, default=None)
+    headline: tuple[str | b.Untrusted, ...] = (
+        "Answer ",
+        b.Untrusted(event["trace"], _ID),
+        " to ",
+        *b.parts(names.phrase(event["recipient"])),
+    )
+    if worst is not None and worst.signed_nats is not None:
+        headline = (*headline, f" reveals {nats_text(worst.signed_nats)} nats of ", *b.parts(names.of_item(worst)))
+    else:
+        headline = (*headline, ": no number of a document")
+    when = "not logged" if event["time"] is None else f"{event['time']:%Y-%m-%d %H:%M:%S} UTC"
+    flags = {flag: SENTENCES.get(flag, "") for flag in event["flags"]}
+    return [
+        b.Headline((*headline, ".")),
+        *_disclosed(book, names, [event]),
+        _pieces_table(book, event, names),
+        b.Facts([("When", when), ("Recipient", names.phrase(event["recipient"]))], "The answer"),
+        *([b.Facts(list(flags.items()), "Why no posterior is shown")] if flags else []),
+    ]
+
+
+def over_blocks(
+    book: Book, over: Sequence[Pair], unknown: Sequence[Pair], names: LedgerNames, *, by_recipient: bool
+) -> list[b.Block]:
+    blocks: list[b.Block] = []
+    for groups, caption in ((over, "Over the budget"), (unknown, "Not known whether within the budget")):
+        if groups:
+            kind = groups[0].item.kind
+            blocks.append(_pairs_table(book, kind, groups, names, caption, by_recipient=by_recipient))
+    return blocks
+
+
+def page(book: Book, *, show_names: bool = False) -> b.Report:
+    names = LedgerNames(book, show_names)
+    tables = [rows_table(book, by, names) for by in BY]
+    return b.Report(
+        "Ledger of answers",
+        "ledger",
+        [*_lead(book, names), *tables, *_heat_maps(book, names)],
+        lead="Leakage of each document to each recipient through logged answers: nats by the scoring model, added up "
+        "over answers.",
+        sections=[_section(book, look, names) for look in _worst_answers(book)[:_MOST_ANSWERS]],
+        index=_WORST_COLUMNS,
+        index_caption=_WORST_ANSWERS,
+        case=("answer", "answers"),
+        held_by="the ledger holds all",
+        notes=_notes(book),
+        provenance=b.Provenance(model=b.Untrusted(str((book.state.model or {}).get("name", "")), _ID)),
+    )  # fmt: skip
+
+
+def _lead(book: Book, names: LedgerNames) -> Iterator[b.Block]:
+    """The finding, who was told what, and charts of it."""
+    pairs = book.pairs(DOCUMENT, by_recipient=True)
+    yield _headline(book, names)
+    yield from _disclosed(book, names)
+    if n_separate := sum(pair.n_separate for pair in pairs):
+        have = "has" if n_separate == 1 else "have"
+        yield b.Warning(
+            f"{counted(n_separate, 'answer')} {have} several values of one subject, each scored separately."
+        )
+    if pairs:
+        yield _matrix(pairs, names)
+        yield from _timelines(pairs, names)
+
+
+def _headline(book: Book, names: LedgerNames) -> b.Headline:
+    pairs = book.pairs(DOCUMENT, by_recipient=True)
+    numbers = ((len(book.events), "answer"), (len(book.documents), DOCUMENT), (len(book.recipients), RECIPIENT))
+    counts = ", ".join(counted(n, noun) for n, noun in numbers)
+    if not pairs:
+        return b.Headline(f"The ledger has no document in any prompt: {counts}.")
+    worst = pairs[0]
+    sure = worst.posterior.probability
+    sentence = "" if sure is None else f" An observer of these answers would be {percent(sure)} sure that it was there."
+    nats = nats_text(worst.total.largest_running_nats)
+    return b.Headline(
+        (f"{counts}. Most nats: ", *b.parts(names.of_item(worst)), " to ", *b.parts(names.phrase(worst.recipient)),
+         f", {nats} nats in {counted(worst.total.n_answers, 'answer')}.{sentence}")
+    )  # fmt: skip
+
+
+def _disclosed(
+    book: Book,
+    names: LedgerNames,
+    events: Sequence[LedgerEvent] | None = None,
+    is_meant: Callable[[LedgerDisclosure], bool] = lambda disclosed: True,
+) -> list[b.Table]:
+    """Who was told what in some answers, personal and secret things first; no table where nothing was disclosed."""
+    groups: dict[tuple[str | None, str, str], list[LedgerDisclosure]] = defaultdict(list)
+    for disclosed in filter(is_meant, book.disclosed(book.events if events is None else events)):
+        groups[disclosed.event["recipient"], disclosed.kind, disclosed.document].append(disclosed)
+    most = {group: max(rows, key=lambda disclosed: disclosed.nats) for group, rows in groups.items()}
+    # Where all of it is of one recipient, rows lead to the documents.
+    by_recipient = len({recipient for recipient, _, _ in groups}) > 1
+    rows = [
+        b.Row(
+            (
+                *([names.phrase(recipient)] if by_recipient else ()),
+                b.Untrusted(kind, _ID), b.Untrusted(document, _ID),
+                len({disclosed.event["draw"] for disclosed in groups[recipient, kind, document]}), worst.nats,
+            ),
+            to=names.address(RECIPIENT, recipient or "") if by_recipient else names.address(DOCUMENT, document),
+            quiet=not worst.is_sensitive,
+        )
+        for (recipient, kind, document), worst in sorted(
+            most.items(), key=lambda item: (not item[1].is_sensitive, -item[1].nats, *map(str, item[0]))
+        )
+    ]  # fmt: skip
+    columns = (
+        *([b.Column("Recipient")] if by_recipient else ()), b.Column("Kind"), b.Column("Document"),
+        b.Column("Answers", "count"),
+        b.Column("Most", "signed_nats", "nats", shade=True),
+    )  # fmt: skip
+    return (
+        [
+            b.Table(
+                columns,
+                rows,
+                "Disclosed personal data and other content, by recipient",
+                rest=("row", "rows"),
+                sortable=True,
+            )
+        ]
+        if rows
+        else []
+    )
+
+
+def _pairs_table(
+    book: Book, kind: str, pairs: Sequence[Pair], names: LedgerNames, caption: str = "", *, by_recipient: bool = True
+) -> b.Table:
+    """A row for each pair: what it is of, if a kind is given, and to whom."""
+    heads = {DOCUMENT: ["Document"], SUBJECT: ["Subject", "Type"]}.get(kind, [])
+    heads += ["Recipient"] if by_recipient else []
+    columns = (
+        *(b.Column(name) for name in heads),
+        b.Column("Largest so far", "nats", shade=True),
+        b.Column("Interval", "interval", on="pages"),
+        b.Column("Sum", "signed_nats"),
+        b.Column("Largest answer", "nats", detail=True),
+        b.Column("Answers", "count"),
+        b.Column("Placebo", "nats", on="wide" if len(heads) == 2 else "pages"),
+        b.Column("Posterior", "posterior"),
+    )
+    rows = []
+    for pair in pairs:
+        total, posterior = pair.total, pair.posterior.probability
+        cells: list[b.Cell] = [names.of_item(pair)] if kind else []
+        cells += [b.Untrusted(book.kinds.get(pair.item.id, ""))] if kind == SUBJECT else []
+        cells += [names.phrase(pair.recipient)] if by_recipient else []
+        cells += [total.largest_running_nats, b.Interval(*total.interval_nats), total.signed_nats]
+        cells += [total.largest_answer_nats, total.n_answers, total.placebo_running_nats]
+        cells.append("scored by M" if posterior is None and not pair.is_exact else posterior)
+        to = names.address(kind, pair.item.id) if kind else names.address(RECIPIENT, pair.recipient or "")
+        rows.append(b.Row(cells, quiet=_is_quiet(pair), to=to))
+    if not kind:
+        return b.Table(columns, rows, caption, rest=("recipient", "recipients"))
+    return b.Table(columns, rows, caption or _WHAT[kind], rest=("pair", "pairs"), sortable=True, filterable=True)
+
+
+def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Pair | None]]:
+    """Of each recipient or day: answers, documents in their prompts, and what was told most of."""
+
+    def group(event: LedgerEvent) -> Any:
+        return event["day"] if by == "day" else event["recipient"]
+
+    counts: Counter[Any] = Counter(map(group, book.events))
+    looks: dict[Any, list[Look]] = defaultdict(list)
+    for look in book.looks(DOCUMENT):
+        looks[group(look.event)].append(look)
+    worst: dict[Any, Pair]
+    if by == "day":
+        worst = {
+            day: book.totals(day_looks, by_recipient=True)[0] for day, day_looks in looks.items() if day is not None
+        }
+        keys = sorted(counts, key=lambda day: (day is None, day or date.min))
+    else:
+        worst = {pair.recipient: pair for pair in reversed(book.pairs(DOCUMENT, by_recipient=True))}
+        keys = sorted(counts, key=lambda name: -worst[name].total.largest_running_nats if name in worst else 0.0)
+    for key in keys:
+        yield key, counts[key], len({look.item for look in looks[key]}), worst.get(key)
+
+
+def _worst_table(book: Book, by: str, names: LedgerNames) -> b.Table:
+    head = "Day" if by == "day" else "Recipient"
+    other = ("Recipient",) if by == "day" else ()
+    columns = (
+        b.Column(head), b.Column("Answers", "count"), b.Column("Documents", "count"), b.Column("Most of"),
+        *(b.Column(heading) for heading in other), b.Column("Largest so far", "nats", "nats", shade=True, bar=True),
+        b.Column("Largest answer", "nats", "nats"),
+    )  # fmt: skip
+    rows = []
+    for key, n, n_documents, worst in _worst(book, by):
+        first = str(key or "not logged") if by == "day" else names.phrase(key)
+        cells: list[b.Cell] = [first, n, n_documents]
+        cells.append("" if worst is None else names.of_item(worst))
+        cells += ["" if worst is None else names.phrase(worst.recipient)] if other else []
+        cells += [None, None] if worst is None else [worst.total.largest_running_nats, worst.total.largest_answer_nats]
+        rows.append(b.Row(cells, to=names.address(by, "" if key is None else str(key))))
+    return b.Table(columns, rows, _WHAT[by], rest=(by, f"{by}s"), sortable=True)
+
+
+def _matrix(pairs: Sequence[Pair], names: LedgerNames) -> b.Chart:
+    documents = list(dict.fromkeys(pair.item for pair in pairs))[:40]
+    recipients = list(dict.fromkeys(pair.recipient for pair in pairs))[:24]
+    nats = np.zeros((len(documents), len(recipients)))
+    for pair in pairs:
+        if pair.item in documents and pair.recipient in recipients:
+            at = documents.index(pair.item), recipients.index(pair.recipient)
+            nats[at] = min(pair.total.largest_running_nats, np.finfo(float).max)
+    of_item = {pair.item: names.of_item(pair) for pair in pairs if pair.item in documents}
+    panel = b.Panel(
+        b.Axis("Recipient", names=[names.phrase(recipient) for recipient in recipients]),
+        b.Axis("Document", names=[of_item[document] for document in documents]),
+        grid=nats.tolist(),
+    )
+    letters = max(len(b.plain(phrase)) for phrase in of_item.values())
+    inches = (max(2.4, 1.2 + 0.075 * letters) + 0.5 * len(recipients), 1.2 + 0.26 * len(documents))
+    left_out = len({pair.item for pair in pairs}) - len(documents)
+    footer = f"{left_out} documents with fewer nats are left out." if left_out > 0 else ""
+    return b.Chart("matrix", "Largest sum so far, nats", [panel], footer, columns=1, panel_inches=inches)
+
+
+def _timelines(pairs: Sequence[Pair], names: LedgerNames) -> list[b.Chart]:
+    """Sums so far of those of which most was told; no chart without times."""
+    times = [time for pair in pairs for look in pair.looks if (time := look.event["time"]) is not None]
+    if not times:
+        return []
+    first, last = min(times), max(times)
+    unit, length = ("Days", timedelta(days=1)) if last - first > _MOST_TIME else ("Hours", timedelta(hours=1))
+    series = []
+    for pair in pairs[:5]:
+        looks = [
+            (look, time)
+            for look in pair.looks
+            if (time := look.event["time"]) is not None and look.signed_nats is not None
+        ]
+        draws: set[str] = set()
+        sums, places, total = [0.0], [0.0], 0.0
+        for look, time in looks:
+            place = (time - first) / length
+            # The sum is what it was until the answer is given.
+            places += [place, place]
+            sums.append(total)
+            if look.event["draw"] not in draws:
+                draws.add(look.event["draw"])
+                total += look.signed_nats or 0.0
+            sums.append(total)
+        places.append((last - first) / length)
+        sums.append(total)
+        name = (*b.parts(names.of_item(pair)), " to ", *b.parts(names.phrase(pair.recipient)))
+        series.append(b.ChartSeries("line", sums, places, name=name))
+    panel = b.Panel(b.Axis(f"{unit} since {first:%Y-%m-%d %H:%M} UTC"), b.Axis("Sum so far", "nats"), series)
+    return [b.Chart("timeline", "What the answers reveal, over time", [panel], columns=1, panel_inches=(8.0, 3.4))]
+
+
+def _heat_maps(book: Book, names: LedgerNames) -> Iterator[b.Block]:
+    rows: list[b.Row] = []
+    pages: list[b.Block] = []
+    for look in [look for look in _worst_answers(book) if look.event["by_document"] in book.kept][:10]:
+        anchor = f"answer{len(rows) + 1}"
+        trace = b.Untrusted(look.event["trace"], _ID)
+        rows.append(
+            b.Row((trace, names.phrase(look.event["recipient"]), names.of_item(look), look.signed_nats), to=anchor)
+        )
+        pages.append(b.Embedded(("Answer ", trace), heat_map(book, look.event["by_document"]), anchor))
+    if rows:
+        columns = (
+            b.Column("Answer"), b.Column("Recipient"), b.Column("Document"), b.Column("Revealed", "signed_nats", "nats")
+        )  # fmt: skip
+        yield b.Table(columns, rows, "Heat maps of the answers that leaked most")
+        yield from pages
+
+
+def _worst_answers(book: Book) -> list[Look]:
+    """Each answer with the document that it told most of, those that leaked most first."""
+    worst: dict[str, Look] = {}
+    for look in book.looks(DOCUMENT):
+        held = worst.get(look.event["event"])
+        if held is None or look.told_nats > held.told_nats:
+            worst[look.event["event"]] = look
+    return sorted(worst.values(), key=lambda look: (-look.told_nats, look.event["order"]))
+
+
+def _section(book: Book, look: Look, names: LedgerNames) -> b.Section:
+    event = look.event
+    cells = (str(event["day"] or ""), names.phrase(event["recipient"]), names.of_item(look), look.signed_nats)
+    blocks = [_pieces_table(book, event, names)]
+    return b.Section(b.Untrusted(event["trace"], _ID), blocks, cells, weight=look.told_nats)
+
+
+def _pieces_table(book: Book, event: LedgerEvent, names: LedgerNames) -> b.Table:
+    linked = bool(names.address(DOCUMENT, ""))
+    rows = []
+    for number, piece in enumerate([*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)], 1):
+        name, kind = names.of_item(piece), piece.item.kind
+        # A page leads on from what stands first.
+        first: tuple[b.Cell, ...] = (name, kind) if linked else (number, kind, name)
+        rows.append(
+            b.Row(
+                (*first, piece.signed_nats, piece.size_nats, piece.placebo_nats),
+                quiet=(piece.size_nats or 0.0) <= max(piece.noise_nats, abs(piece.placebo_nats or 0.0)),
+                to=names.address(kind, piece.item.id),
+            )
+        )
+    heads = ("Which", "Kind") if linked else ("Piece", "Kind", "Which")
+    columns = (
+        *(b.Column(head, "count" if head == "Piece" else "text") for head in heads),
+        b.Column("Revealed", "signed_nats", "nats"),
+        b.Column("Without signs", "nats", "nats", shade=True, bar=True), b.Column("Placebo", "signed_nats", "nats"),
+    )  # fmt: skip
+    return b.Table(columns, rows, "What the answer reveals of each piece of its prompt")
+
+
+def heat_map(book: Book, score: str) -> b.Report:
+    part, params = book.ledger.part(score)
+    report: b.Report = InfluenceResult.report(list(InfluenceResult.from_run([part], params)))
+    return report
+
+
+def _answers_table(
+    looks: Sequence[Look],
+    names: LedgerNames,
+    caption: str,
+    last: str = "Document",
+    last_of: Callable[[Look], b.Phrase] | None = None,
+) -> b.Table:
+    """Answers in the order of time; by default each with a document that its prompt had."""
+    last_of = last_of or names.of_item
+    columns = (
+        b.Column("Answer"), b.Column("Day"), b.Column("Recipient"), b.Column("Revealed", "signed_nats", "nats"),
+        b.Column("Without signs", "nats", "nats", shade=True, bar=True), b.Column(last),
+    )  # fmt: skip
+    rows = []
+    for look in sorted(looks, key=lambda look: look.event["order"]):
+        event = look.event
+        trace, recipient = b.Untrusted(event["trace"], _ID), names.phrase(event["recipient"])
+        cells = (trace, str(event["day"] or "not logged"), recipient, look.signed_nats, look.size_nats, last_of(look))
+        rows.append(b.Row(cells, to=names.address(ANSWER, event["event"])))
+    return b.Table(columns, rows, caption, rest=("answer", "answers"))
+
+
+def _notes(book: Book) -> list[b.Block]:
+    counts: Counter[str] = Counter(flag for event in book.events for flag in event["flags"])
+    blocks: list[b.Block] = [
+        b.Text(
+            "Each number compares the logged prompt with the same prompt without the document. "
+            "Sums are an observer’s log-odds only where answers were drawn from the scoring model at the scored "
+            "temperature without truncation, later queries depend on the document only through what the recipient saw, "
+            "and the recipient knows all other documents. The token that ends an answer is not scored: the observer "
+            "does not see that it ends there. Otherwise, sums are scores by M, the scoring model.",
+            "soft",
+        ),
+        b.Text(
+            "A sum adds, with signs, the loss of each answer’s log-probability without the document or the person; a "
+            "budget limits the largest magnitude that the sum has had so far. Sums of different documents do not add "
+            "up.",
+            "soft",
+        ),
+    ]
+    if counts:
+        facts: Mapping[str, str] = {
+            f"{flag}, {counted(n, 'answer')}": SENTENCES.get(flag, "") for flag, n in counts.most_common()
+        }
+        blocks.append(b.Facts(list(facts.items()), "Why no posterior is shown"))
+    if book.state.tombstones:
+        stones = Counter(stone.kind for stone in book.state.tombstones)
+        forgotten = ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in sorted(stones.items()))
+        blocks.append(b.Text(f"Forgotten on request: {forgotten}. Sums exclude them.", "soft"))
+    return blocks

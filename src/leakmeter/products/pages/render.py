@@ -1,0 +1,215 @@
+"""Several runs on one page (what each found, how far those of one measure differ, and their own reports within), and
+the figures of a run as files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from leakmeter.core.files import check_outside_runs, store_errors, write_whole
+from leakmeter.core.quantity import Number
+from leakmeter.core.record import JsonObject
+from leakmeter.engine.storage.catalogue import entry_of, label
+from leakmeter.errors import UsageError
+from leakmeter.products.gate.compare import compare
+from leakmeter.products.gate.gate_words import comparison_headline, left_out_line, setting_line, value_text
+from leakmeter.report import blocks as b
+from leakmeter.report import charts, html
+from leakmeter.report.scale import NOT_MEASURED, nats_in, nats_text
+from leakmeter.results.run import Run
+
+NumberedComparison: TypeAlias = tuple[int, int, JsonObject]
+"""Numbers of two runs, from 0, and `gating.compare.Comparison.to_dict`."""
+
+
+def page_of_runs(runs: Sequence[Run]) -> str:
+    return html.page(report_of_runs(runs))
+
+
+def report_of_runs(runs: Sequence[Run]) -> b.Report:
+    comparisons = []
+    # Each run with the first of its measure, where they share cases.
+    for number, run in enumerate(runs):
+        first = next(i for i, other in enumerate(runs) if other.measure == run.measure)
+        if first != number and set(runs[first].measured.ids) & set(run.measured.ids):
+            comparisons.append((first, number, compare(runs[first].measured, run.measured).to_dict()))
+    return runs_report([_shown(run) for run in runs], comparisons)
+
+
+def write_figures(runs: Mapping[Path, Run]) -> list[Path]:
+    """Write the figures of runs as PNG and SVG files, by folder; folders are made, files replaced. Nothing is written
+    where a measure has no figures."""
+    files: dict[Path, bytes] = {}
+    for folder, run in runs.items():
+        drawings = run.findings.figures
+        if not drawings:
+            raise UsageError(f"run '{run.path}' has nothing to draw: {run.measure} has no figures of its cases")
+        for name, chart in drawings.items():
+            files |= {folder / f"{name}.{form}": data for form, data in charts.files(chart).items()}
+    for path in files:
+        check_outside_runs(path, "figure")
+    for path, data in files.items():
+        with store_errors(f"figures cannot be written to '{path.parent}'"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, data)
+    return list(files)
+
+
+def _shown(run: Run) -> ShownRun:
+    model = (run.spec.get("model") or {}).get("name")
+    summed = run.summed_up()
+    return ShownRun(
+        directory=str(run.path),
+        measure=run.measure,
+        model="" if model is None else str(model),
+        n_cases=len(run.cases),
+        label=label(entry_of(run.path)),
+        headline=run.headline,
+        quantities={name: number for name, (_, number) in summed.items()},
+        about={name: quantity.about for name, (quantity, _) in summed.items()},
+        report=run.report(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRun:
+    """A run as it is shown beside others."""
+
+    directory: str
+    measure: str
+    model: str
+    n_cases: int
+    label: str
+    """Name, data, unit and time; see `catalogue.label`."""
+    headline: str
+    quantities: Mapping[str, Number]
+    """By QUANTITY.AGGREGATE."""
+    about: Mapping[str, str]
+    """By the same names, one sentence of what each means."""
+    report: b.Report
+
+
+def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[NumberedComparison] = ()) -> b.Report:
+    if not runs:
+        raise UsageError("no run to show: give at least one")
+    return b.Report(
+        f"{len(runs):,} runs",
+        "runs",
+        [
+            *_headlines(comparisons),
+            _table(runs),
+            *_measures(runs),
+            *map(_comparison, comparisons),
+            *(
+                b.Embedded(
+                    (f"Run {number}: ", b.Untrusted(f"{run.measure}, {run.label}" if run.label else run.measure)),
+                    run.report,
+                    anchor=f"page{number}",
+                )
+                for number, run in enumerate(runs, 1)
+            ),
+        ],
+        lead="Results of each run, differences between runs of one measure on shared cases, and the whole page of "
+        "each run.",
+        notes=[
+            b.Text(
+                "A run’s page scrolls within its frame; drag the lower corner to make it taller. To print or keep it "
+                "alone, make its own page: leakmeter report RUN.",
+                "soft",
+            )
+        ],
+    )
+
+
+def _headlines(comparisons: Sequence[NumberedComparison]) -> Iterator[b.Block]:
+    sentences = (comparison_headline(row, f"run {i + 1}", f"run {j + 1}") for i, j, row in comparisons)
+    for number, sentence in enumerate(sentences):
+        shown = b.Untrusted(f"{sentence[0].upper()}{sentence[1:]}")
+        yield b.Text(shown) if number else b.Headline(shown)
+
+
+def _table(runs: Sequence[ShownRun]) -> b.Table:
+    columns = (
+        b.Column("Run", "count"), b.Column("Measure, model, data"), b.Column("Cases", "count"),
+        b.Column("What was found"),
+    )  # fmt: skip
+    rows = [
+        b.Row(
+            (
+                number,
+                b.Untrusted(", ".join(filter(None, (run.measure, run.model, run.label, run.directory))), 240),
+                run.n_cases,
+                b.Untrusted(run.headline, 600) if run.headline else NOT_MEASURED,
+            ),
+            to=f"page{number}",
+        )
+        for number, run in enumerate(runs, 1)
+    ]
+    return b.Table(columns, rows, "Runs", rest=("run", "runs"), first=len(rows))
+
+
+def _measures(runs: Sequence[ShownRun]) -> Iterator[b.Table]:
+    for measure in dict.fromkeys(run.measure for run in runs):
+        alike = [(number, run) for number, run in enumerate(runs, 1) if run.measure == measure]
+        names = dict.fromkeys(name for _, run in alike for name in run.quantities)
+        columns = [b.Column("Quantity"), b.Column("Unit")]
+        for number, _ in alike:
+            columns += [b.Column(f"Run {number}", "number"), b.Column("Cases", "count")]
+        rows = [b.Row(_cells(name, [run for _, run in alike])) for name in names]
+        if rows:
+            caption = (
+                b.Untrusted(measure),
+                ": quantities, with 95\u00a0% intervals [a, b] over cases, or the range (a to b) of few",
+            )
+            yield b.Table(columns, rows, caption, rest=("quantity", "quantities"), first=len(rows))
+
+
+def _cells(name: str, runs: Sequence[ShownRun]) -> list[b.Cell]:
+    numbers = [run.quantities.get(name) for run in runs]
+    about = next(run.about[name] for run in runs if name in run.about)
+    cells: list[b.Cell] = [
+        b.Noted(b.Untrusted(name), (b.Untrusted(about),)),
+        next(b.Untrusted(number.unit) for number in numbers if number is not None),
+    ]
+    for value in numbers:
+        cells += [NOT_MEASURED, ""] if value is None else [value_text(value), value.n]
+    return cells
+
+
+def _comparison(comparison: NumberedComparison) -> b.HeadedBlocks:
+    first, second, record = comparison[0] + 1, comparison[1] + 1, comparison[2]
+    n, other = record["n_pairs"], record["n_other_texts"]
+    others = f", {other:,} of them with other texts" if other else ""
+    settings = [setting_line(entry["name"], entry["first"], entry["second"]) for entry in record["settings"]]
+    columns: b.Columns[JsonObject] = [
+        (b.Column("Quantity"), lambda row: b.Untrusted(row["quantity"])),
+        (b.Column("Unit"), lambda row: b.Untrusted(row["unit"])),
+        (b.Column(f"Run {first}", "number"), lambda row: nats_text(row["first"])),
+        (b.Column(f"Run {second}", "number"), lambda row: nats_text(row["second"])),
+        (b.Column("Difference", "number"), lambda row: nats_in(row["difference"], row["interval"])),
+        (b.Column("p", "number"), lambda row: _p(row["holm_p_value"])),
+        (b.Column("Pairs", "count"), lambda row: row["n_pairs"]),
+        (b.Column("Verdict"), lambda row: row["verdict"] or NOT_MEASURED),
+    ]
+    about: list[b.Block] = [
+        b.Text(f"{n:,} case{'s are' if n != 1 else ' is'} in both{others}."),
+        *(b.Text(("Set otherwise: ", b.Untrusted(line)), "soft") for line in settings),
+        *(b.Text(b.Untrusted(left_out_line(entry)), "soft") for entry in record["left_out"]),
+    ]
+    title = f"Run {second} less run {first}"
+    if record["incomparable"]:
+        return b.HeadedBlocks(title, about)
+    caption = (
+        "Paired differences, means over cases with 95\u00a0% intervals; p of Wilcoxon’s signed-rank test, "
+        "by Holm’s rule. Worse or better: the interval leaves out 0, p is below 0.05, and the difference is above the "
+        "noise floor"
+    )
+    table = b.table_of(record["quantities"], columns, caption, rest=("quantity", "quantities"))
+    return b.HeadedBlocks(title, [*about, table])
+
+
+def _p(p: float | None) -> str:
+    return NOT_MEASURED if p is None or math.isnan(p) else f"{p:.2g}"

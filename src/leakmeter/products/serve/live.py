@@ -1,0 +1,500 @@
+"""The page on which a leak is seen while it is typed: its requests, each a job whose events the page shows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from importlib import resources
+from itertools import islice
+from typing import Any, Final
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from leakmeter.core.backend import response_texts
+from leakmeter.core.case import Case
+from leakmeter.core.item import Prepared
+from leakmeter.core.measure import RESPONSE, Measure, Texts
+from leakmeter.core.plain import visible
+from leakmeter.core.record import JsonObject
+from leakmeter.data.rows import rows_of_text
+from leakmeter.engine.loading import KeptModel
+from leakmeter.errors import UsageError
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.instruments.decoding.result import DecodeResult
+from leakmeter.instruments.influence import context as wording
+from leakmeter.instruments.influence import disclosure_report, findings
+from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
+from leakmeter.instruments.influence.search import Search, SearchScores
+from leakmeter.instruments.influence.sources import ContextPiece
+from leakmeter.instruments.redaction.measure import Redaction
+from leakmeter.instruments.redaction.result import RedactionResult
+from leakmeter.overriding import override
+from leakmeter.products.serve import bodies, edits, mixtures
+from leakmeter.products.serve.pages import show
+from leakmeter.products.serve.queue import Job
+from leakmeter.products.serve.serving import Serving, serving_of, streamed
+from leakmeter.products.serve.watching import JobWatch, cancellable, measured, prepared_case
+from leakmeter.report import blocks as b
+from leakmeter.report import html, scale
+from leakmeter.text.build import PromptSettings
+from leakmeter.text.templates import NAMED
+
+UNITS: Final = ("sentence", "line", "paragraph", "document", "word", "ngram:5", "entity", "whole")
+"""Of the page's list; another can be typed where `leakmeter influence` is."""
+TEMPLATES: Final = ("chat", *NAMED)
+MOST_CHARACTERS: Final = 400_000
+SEARCH: Final = "top:5"
+_CASE: Final = "live"
+_BETWEEN: Final = re.compile(r"^-{3,}[ \t]*$", re.MULTILINE)
+_DEFAULT_LIMIT: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    model: str
+    context: str
+    query: str
+    response: str | None
+    unit: str = "sentence"
+    template: str | None = None
+    max_new_tokens: int = 40
+    seed: int = 0
+    search: str | None = None
+    """How many pieces are scored exactly, as `top:K`; None for all."""
+
+    @classmethod
+    def from_json(cls, body: JsonObject, serving: Serving) -> Typed:
+        names = ("context", "query", "response", "unit", "template", "model", "search")
+        texts = bodies.texts(body, *names, most=MOST_CHARACTERS)
+        template = bodies.choice(texts["template"], "template", TEMPLATES) or None
+        unit = bodies.choice(texts["unit"], "unit on this page", UNITS) or UNITS[0]
+        n_tokens, seed = bodies.new_tokens(body), bodies.whole(body, "seed", 0)
+        if seed < 0:
+            raise UsageError(f"seed is {seed}; it has to be 0 or more")
+        search = texts["search"] or None
+        if search is not None:
+            Search.parse(search)
+        response = texts["response"] if texts["response"].strip() else None
+        model = serving.models.checked(texts["model"])
+        return cls(model, texts["context"], texts["query"], response, unit, template, n_tokens, seed, search)
+
+    @property
+    def case(self) -> Case:
+        from leakmeter.data.cases import case_of
+
+        return replace(case_of(self.documents, self.query, self.response), id=_CASE)
+
+    @property
+    def documents(self) -> str | list[str]:
+        """The context, or its documents where lines of dashes divide it."""
+        texts = [text.strip("\n") for text in _BETWEEN.split(self.context) if text.strip()]
+        return texts if len(texts) > 1 else self.context
+
+    @property
+    def prompts(self) -> PromptSettings:
+        return PromptSettings(unit=self.unit, template=self.template, group=self.unit != "whole")
+
+    @property
+    def influence(self) -> Influence:
+        return Influence(max_new_tokens=self.max_new_tokens, seed=self.seed, search=self.search)
+
+
+class Seen(JobWatch):
+    @override
+    def on_whole(self, nats: float) -> None:
+        self.job.tell("whole", nats=scale.nats_text(nats))
+
+    @override
+    def on_piece(self, name: str, nats: float, *, exact: bool) -> None:
+        """The influence of a piece; its colour is without a floor, which is not known yet."""
+        self.job.tell("piece", name=name, nats=scale.nats_text(nats), heat=scale.heat(nats, 0.0), exact=exact)
+
+    @override
+    def on_calibration(self) -> None:
+        self.job.tell("calibrating")
+
+    @override
+    def on_token(self, text: str, ledger: Mapping[str, float]) -> None:
+        loss = ledger["loss"]
+        self.job.tell("token", text=visible(text), nats=scale.nats_text(loss), heat=scale.heat(loss, 0.0))
+
+    @override
+    def on_round(self, n_prompts: int) -> None:
+        self.job.tell("round", n_prompts=n_prompts)
+
+
+class Disclosing(Seen):
+    """Tells the page what the answer gives away too, as far as is known."""
+
+    def __init__(self, job: Job, prepared: Prepared, kept: KeptModel) -> None:
+        super().__init__(job)
+        self._stretches = _stretches(prepared)
+        self._names = [span.name for span in prepared.item.spans]
+        self._units = {span.name for span in prepared.item.spans if span.kind == "unit"}
+        self._several = len(prepared.documents) > 1
+        self._texts: Texts = {
+            "context": prepared.context,
+            "query": prepared.query,
+            "spans": [asdict(span) for span in prepared.item.spans],
+            "responses": [response_texts(prepared.item.response, kept.backend.tokenizer)],
+            **prepared.texts(),
+        }
+
+    @override
+    def on_scored(self, scored: SearchScores) -> None:
+        """Noise and placebo are measured last: until then, what is above 3 nats is shown."""
+        whole = scored.whole - scored.bare
+        rows = {name: scored.whole - row for name, row in scored.cuts.items()}
+        if not all(np.isfinite(values).all() for values in (whole, *rows.values())):
+            return
+        series = {(0, "log_prob", ""): scored.whole, (0, "whole", ""): whole, (0, "noise", ""): 0 * whole}
+        series |= {(0, "without_this", name): values for name, values in rows.items()}
+        disclosed = [disclosure for disclosure in disclosures(self._texts, series) if disclosure.evidence is not None]
+        tokens = list(zip(self._texts["responses"][0]["tokens"], np.abs(whole).tolist(), strict=True))
+        is_complete = self._units <= {*rows}
+        self.job.tell("disclosed", **self.marked(disclosed, tokens, is_complete=is_complete, is_final=False))
+
+    def marked(
+        self,
+        disclosed: Sequence[Disclosure],
+        tokens: Sequence[tuple[str, float]],
+        floor_nats: float = 0.0,
+        *,
+        is_complete: bool = True,
+        is_final: bool = True,
+    ) -> JsonObject:
+        """The answer's tokens with the influence of the whole context, marks upon them, a list, and the words of the
+        context that they came from. Until all pieces are scored, only one that says the words is shown as a source;
+        until noise and placebo are known too, nothing is final."""
+        numbers = {name: number for number, name in enumerate(self._names)}
+        if not is_complete:
+            disclosed = [row if row.relation == "copied" else replace(row, sources=()) for row in disclosed]
+        spans = [
+            disclosure_report.disclosed_span(
+                disclosure,
+                numbers,
+                several=self._several,
+                origin=None if is_complete or disclosure.sources else "the context; its pieces are being scored",
+            )
+            for disclosure in disclosed
+        ]
+        so_far = "" if is_final else " so far"
+        return {
+            "tokens": [
+                {"text": visible(text), "nats": scale.nats_text(nats), "heat": scale.heat(nats, floor_nats)}
+                for text, nats in tokens
+            ],
+            "list": html.fragment(
+                [
+                    b.Disclosures(spans, f"What the answer gives away{so_far}")
+                    if spans
+                    else b.Text(f"Nothing is disclosed{so_far}.", "soft")
+                ]
+            ),
+            "marks": [
+                {
+                    "tokens": span.tokens,
+                    "label": b.plain((*b.parts(span.kind), f", {scale.nats_text(span.nats)}\u00a0nats")),
+                    "sensitive": span.is_sensitive,
+                    "pieces": [self._names[number] for number in span.pieces],
+                }
+                for span in spans
+            ],
+            "sources": self._sources(disclosed),
+        }
+
+    def _sources(self, disclosed: Sequence[Disclosure]) -> JsonObject:
+        """Of each stretch of the context with words that were given away, by its place: its parts."""
+        parts = ((place, disclosure_report.parts(stretch, disclosed)) for place, stretch in enumerate(self._stretches))
+        return {
+            str(place): [
+                {"text": words.text.shown, "of": words.disclosures, "sensitive": words.is_sensitive} for words in some
+            ]
+            for place, some in parts
+            if some
+        }
+
+
+async def page(request: Request) -> Response:
+    models = serving_of(request).models
+    return show(
+        request,
+        "live.html.j2",
+        models=models.names,
+        units=UNITS,
+        templates=TEMPLATES,
+        samples=[(name, example["title"]) for name, example in _samples().items()],
+        limit=_DEFAULT_LIMIT,
+        search=SEARCH,
+        n_tokens=40,
+    )
+
+
+async def sample(request: Request) -> Response:
+    example = _samples().get(request.path_params["name"])
+    return JSONResponse(example or {}, 200 if example else 404)
+
+
+def _streamed(work: Callable[[Serving, Typed, JsonObject, Job], JsonObject], *, to_the_end: bool = False) -> Any:
+    """A handler that does work on what was typed and streams its events; `to_the_end` if it goes on without a
+    browser."""
+
+    async def handler(request: Request) -> Response:
+        serving, body = serving_of(request), await bodies.json_object(request)
+        typed = Typed.from_json(body, serving)
+        return streamed(request, lambda job: work(serving, typed, body, job), and_cancel=not to_the_end)
+
+    return handler
+
+
+def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
+    kept = serving.use(typed.model, job)
+    drawn = typed.response is None
+    if drawn:
+        result, ids = _drawn(kept, typed, Seen(job))
+        if not result.response.text.strip():
+            raise UsageError("the model's answer is empty; type one, or change the query")
+        source = typed
+        typed = replace(typed, response=result.response.text)
+        serving.answers.put(_key(typed, job), (ids, source))
+    measure = typed.influence
+    prepared = _prepared(serving, kept, measure, typed, job)
+    names = [span.name for span in prepared.item.spans]
+    segments = [{"text": part.text, "pieces": [names[i] for i in part.units]} for part in _stretches(prepared)]
+    job.tell("pieces", response=typed.response, segments=segments, values=_values(prepared))
+    watch = Disclosing(job, prepared, kept)
+    texts, measurements = measured(kept, measure, prepared, watch)
+    texts = {**texts, "sampled": _was_drawn(serving, typed, job)}
+    (result_,) = InfluenceResult.from_run([(texts, measurements)], asdict(measure))
+    serving.wholes.put((job.owner, _whole_of(typed)), result_.whole_nats)
+    section = InfluenceResult.report([result_]).sections[0]
+    order = b.arranged(section.blocks)
+    return {
+        "response": typed.response,
+        "drawn": drawn,
+        "found": html.fragment([block for block in order.lead if isinstance(block, b.Headline | b.Text)]),
+        "advice": html.fragment([block for block in order.lead if not isinstance(block, b.Headline | b.Text)]),
+        "rest": html.fragment(order.rest, level=3),
+        "pieces": [_piece(result_, piece) for piece in result_.pieces],
+        **watch.marked(
+            result_.disclosed,
+            list(zip(result_.response.tokens, result_.whole_per_token_nats, strict=True)),
+            result_.noise_floor_per_token_nats,
+        ),
+        "floor": scale.nats_text(result_.noise_floor_nats),
+    }
+
+
+def _piece(result: InfluenceResult, piece: PieceInfluence) -> JsonObject:
+    heat = scale.heat(piece.nats, findings.floor_nats(result, piece)) if findings.is_finding(result, piece) else 0
+    return {
+        "name": piece.name,
+        "nats": scale.nats_text(piece.nats),
+        "heat": heat,
+        "posterior": scale.percent(piece.posterior),
+    }
+
+
+def _key(typed: Typed, job: Job) -> tuple[str, ...]:
+    return (job.owner, typed.model, typed.template or "", typed.query, typed.response or "")
+
+
+def _prepared(serving: Serving, kept: KeptModel, measure: Measure, typed: Typed, job: Job) -> Prepared:
+    """The case tokenised and cut; an answer that was drawn has the tokens that were drawn."""
+    answer = serving.answers.get(_key(typed, job))
+    if answer is None:
+        return prepared_case(kept, measure, typed.prompts, typed.case)
+    ids, _ = answer
+    prepared = prepared_case(kept, measure, typed.prompts, replace(typed.case, response=None))
+    return replace(prepared, item=replace(prepared.item, response=ids))
+
+
+def _was_drawn(serving: Serving, typed: Typed, job: Job) -> bool:
+    answer = serving.answers.get(_key(typed, job))
+    if answer is None:
+        return False
+    _, source = answer
+    return _whole_of(replace(typed, response=None)) == _whole_of(source)
+
+
+def _whole_of(typed: Typed) -> Typed:
+    """The same without what says how the context is cut."""
+    return replace(typed, unit="whole", search=None)
+
+
+def _drawn(kept: KeptModel, typed: Typed, watch: JobWatch) -> tuple[DecodeResult, tuple[int, ...]]:
+    """An answer of the model's, with the loss of each of its tokens; and their ids."""
+    measure = Decode(max_new_tokens=typed.max_new_tokens, seed=typed.seed).seeded()
+    settings = PromptSettings(unit="whole", template=typed.template)
+    prepared = prepared_case(kept, measure, settings, replace(typed.case, response=None))
+    part = measured(kept, measure, prepared, watch)
+    (result,) = DecodeResult.from_run([part], asdict(measure))
+    ids = next(measurement.values for measurement in part[1] if measurement.statistic == RESPONSE)
+    return result, tuple(ids.astype(int).tolist())
+
+
+def _stretches(prepared: Prepared) -> list[wording.ContextStretch]:
+    pieces = [
+        ContextPiece(
+            name=span.name,
+            kind=span.kind,
+            text="",
+            start=span.ranges[0][0],
+            end=span.ranges[-1][1],
+            spans=span.ranges,
+            document=span.document,
+            n_tokens=span.n_tokens,
+            n_mentions=len(span.ranges),
+            entity_type=None,
+            entity_value=None,
+            repeated=None,
+        )
+        for span in prepared.item.spans
+    ]
+    return wording.stretches(prepared.context, (), pieces)
+
+
+def _values(prepared: Prepared) -> list[JsonObject]:
+    """Values that the context says several times, which are cut with all their mentions."""
+    values = [span for span in prepared.item.spans if span.kind == "value"]
+    return [
+        {
+            "name": value.name,
+            "text": b.Untrusted(prepared.context[slice(*value.ranges[0])], 60).shown,
+            "n": len(value.ranges),
+        }
+        for value in values
+    ]
+
+
+def _cut(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
+    if typed.response is None:
+        raise UsageError("measure an answer first, or type one")
+    cut, swap = _names(body, "cut"), _names(body, "swap")
+    kept = serving.use(typed.model, job)
+    prepared = _prepared(serving, kept, typed.influence, typed, job)
+    edit = edits.edited(prepared, cut, swap)
+    if not edit.text.strip():
+        raise UsageError("nothing is left of the context, so there is no influence; put a piece back")
+    whole = _whole_of(typed)
+    before_nats = serving.wholes.get((job.owner, whole))
+    if before_nats is None:
+        before_nats = _whole_result(serving, kept, whole, job).whole_nats
+        serving.wholes.put((job.owner, whole), before_nats)
+    after = _whole_result(serving, kept, replace(whole, context=edit.text), job)
+    job.tell("left", nats=scale.nats_text(after.whole_nats), before=scale.nats_text(before_nats))
+    left = replace(whole, context=edit.text)
+    answer, ids = _drawn(kept, left, Seen(job))
+    searched = None
+    if answer.response.text.strip():
+        # It is searched as a response is: held against noise and an irrelevant text.
+        job.tell("searching")
+        drawn = replace(left, response=answer.response.text)
+        serving.answers.put(_key(drawn, job), (ids, left))
+        searched = _whole_result(serving, kept, drawn, job)
+    return {"html": html.fragment(list(edits.blocks(edit, before_nats, after, answer, searched))), "text": edit.text}
+
+
+def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job) -> InfluenceResult:
+    measure = typed.influence
+    prepared = _prepared(serving, kept, measure, typed, job)
+    (result,) = InfluenceResult.from_run([measured(kept, measure, prepared, JobWatch(job))], asdict(measure))
+    return result
+
+
+def _redact(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
+    limit = bodies.number(body, "max_loss", _DEFAULT_LIMIT)
+    kept = serving.use(typed.model, job)
+    measure = Redaction(max_loss=limit, search=typed.search, max_new_tokens=typed.max_new_tokens, seed=typed.seed)
+    prepared = _prepared(serving, kept, measure, typed, job)
+    (result,) = RedactionResult.from_run([measured(kept, measure, prepared, Seen(job))], asdict(measure))
+    report = RedactionResult.report([result])
+    return {
+        "html": html.fragment([*report.sections[0].blocks, b.Text(report.caveat, "soft")]),
+        "cut": [piece.name for piece in result.redacted],
+    }
+
+
+def _mix(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
+    at = bodies.whole(body, "at", 0)
+    kept = serving.use(typed.model, job)
+    typed = _whole_of(typed)
+    prepared = _prepared(serving, kept, typed.influence, typed, job)
+    return mixtures.table(kept, prepared, at, job)
+
+
+def _keep(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
+    """A run of the case, measured as `leakmeter influence` measures it: with its id, its numbers, its modes."""
+    from leakmeter.instruments.influence.command import influence
+
+    if typed.response is None:
+        raise UsageError("measure an answer first, or type one")
+    name = body.get("name") or None
+    if name is not None and not isinstance(name, str):
+        raise UsageError("name has to be a text")
+    kept = serving.use(typed.model, job)
+    record = {"id": _CASE, "context": typed.documents, "query": typed.query}
+    if not _was_drawn(serving, typed, job):
+        record["response"] = typed.response
+    with cancellable(kept, job):
+        run: Any = influence.on(
+            kept,
+            [record],
+            unit=typed.unit,
+            template=typed.template,
+            group=typed.prompts.group,
+            samples=1,
+            max_new_tokens=typed.max_new_tokens,
+            seed=typed.seed,
+            search=typed.search,
+            out=serving.runs,
+            name=name,
+        )
+    return {"id": run.path.name, "nats": scale.nats_text(run[0].whole_nats)}
+
+
+def _names(body: JsonObject, name: str) -> Sequence[str]:
+    value = body.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
+        raise UsageError(f"{name} has to be a list of names of pieces")
+    return value
+
+
+@lru_cache(maxsize=1)
+def _samples() -> dict[str, dict[str, str]]:
+    folder = resources.files("leakmeter.data.samples")
+    note = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
+    tickets = rows_of_text(folder.joinpath("tickets.csv").read_text(encoding="utf-8"), "tickets.csv")
+    return {
+        "note": {
+            "title": "Clinic note",
+            "context": folder.joinpath("clinic_note.txt").read_text(encoding="utf-8"),
+            "query": note["query"],
+            "response": note["response"],
+        },
+        "tickets": {
+            "title": "Support tickets",
+            "context": "\n".join(str(row.fields["body"]) for row in islice(tickets, 8)),
+            "query": "Whose kettle stays cold, and how can we reach them?",
+            "response": "It is the kettle of Ines Valtorp. Call 555-010-2231.",
+        },
+    }
+
+
+ROUTES: Final[tuple[BaseRoute, ...]] = (
+    Route("/", page),
+    Route("/live/samples/{name}", sample),
+    Route("/live/measure", _streamed(_measure), methods=["POST"]),
+    Route("/live/cut", _streamed(_cut), methods=["POST"]),
+    Route("/live/redact", _streamed(_redact), methods=["POST"]),
+    Route("/live/mix", _streamed(_mix), methods=["POST"]),
+    Route("/live/keep", _streamed(_keep, to_the_end=True), methods=["POST"]),
+)

@@ -1,0 +1,279 @@
+"""The same invented traffic in every format comes out as the same answers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers import logged_traffic
+from helpers.logged_traffic import WITH_SPANS, WRITERS, exchanges, records, write
+from leakmeter.data.traces import LoggedAnswer, Reason, Refused, TraceReader
+
+TRAFFIC = exchanges(12)
+
+
+def read(path: Path, **options: Any) -> tuple[TraceReader, list[LoggedAnswer | Refused]]:
+    reader = TraceReader(path, **options)
+    return reader, list(reader)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("apart", [False, True])
+def test_every_format_says_the_same(name: str, apart: bool, tmp_path: Path) -> None:
+    path = write(tmp_path / "log.jsonl", records(WRITERS[name], TRAFFIC, apart=apart))
+    reader, found = read(path)
+    assert reader.format == name.removesuffix("_batch")
+    assert not reader.refused
+    assert reader.n_answers == len(found) == len(TRAFFIC)
+    for one, said in zip(TRAFFIC, found, strict=True):
+        assert isinstance(said, LoggedAnswer)
+        assert (said.answer, said.recipient) == (one.answer, one.recipient)
+        assert [document.id for document in said.documents] == list(one.ids)
+        assert [document.text for document in said.documents] == list(one.texts)
+        for document in said.documents:
+            (place,) = document.places
+            assert said.messages[place.message].content[place.start : place.end] == document.text
+        if name == "ragas":
+            assert said.is_rebuilt
+            assert said.messages[0].content.endswith(one.question)
+            continue
+        assert [{"role": m.role, "content": m.content} for m in said.messages] == one.messages
+        assert said.model == "small-model"
+        assert (said.sampling.temperature, said.sampling.max_tokens, said.sampling.decoding) == (1.0, 64, "sampling")
+        # Other limits than top-p are not logged.
+        assert said.sampling.is_plain is None
+        assert said.time is not None
+        assert abs((said.time - one.time(4)).total_seconds()) <= 1
+        assert said.n_hidden_calls == (one.rewrite if name in (*WITH_SPANS, "leakmeter") else 0)
+        assert len(said.earlier) == len(one.earlier)
+        if name not in ("openai", "openai_batch"):
+            assert said.trace_id.endswith(one.trace_id)
+    assert reader.n_hidden_calls == (sum(one.rewrite for one in TRAFFIC) if name in WITH_SPANS else 0)
+
+
+def test_packed_logs_and_logs_in_several_files_are_read_as_they_are(tmp_path: Path) -> None:
+    held = records(logged_traffic.otel, TRAFFIC)
+    plain = write(tmp_path / "log.jsonl", held)
+    for suffix in (".jsonl.gz", ".jsonl.zst"):
+        path = write(tmp_path / f"log{suffix}", held)
+        told: list[tuple[int, int]] = []
+        reader, found = read(path, on_bytes=lambda n, of, told=told: told.append((n, of)))
+        assert [replace(one, where="") for one in found] == [replace(one, where="") for one in read(plain)[1]]
+        assert reader.offsets == {str(path): plain.stat().st_size}
+        assert told[-1] == (reader.size, reader.size) == (path.stat().st_size, path.stat().st_size)
+    apart = records(logged_traffic.openinference, TRAFFIC, apart=True)
+    half = len(apart) // 2
+    reader = TraceReader([write(tmp_path / "a.jsonl", apart[:half]), write(tmp_path / "b.jsonl.gz", apart[half:])])
+    assert sum(isinstance(one, LoggedAnswer) for one in reader) == len(TRAFFIC)
+    assert reader.n_bytes == reader.size
+    for writer in (logged_traffic.langsmith, logged_traffic.langfuse):
+        path = write(tmp_path / f"{writer.__name__}.parquet", records(writer, TRAFFIC, apart=True))
+        reader, found = read(path)
+        assert reader.format == writer.__name__
+        assert [one.answer for one in found if isinstance(one, LoggedAnswer)] == [one.answer for one in TRAFFIC]
+        assert reader.offsets == {str(path): len(records(writer, TRAFFIC))}
+
+
+def answer_of(path: Path, *told: dict[str, Any], **options: Any) -> LoggedAnswer:
+    (found,) = read(write(path, told), **options)[1]
+    assert isinstance(found, LoggedAnswer)
+    return found
+
+
+def test_documents_beside_a_completion(tmp_path: Path) -> None:
+    texts = TRAFFIC[0].texts
+    for documents, options in (
+        ({"retrieved_contexts": list(texts)}, {}),
+        ({"metadata": {"docs": [{"page_content": t} for t in texts]}}, {}),
+        ({"rag": {"hits": [{"node": {"id_": "n", "text": t}} for t in texts]}}, {"documents": "rag.hits"}),
+        ({"documents": dict(zip("abc", texts, strict=True))}, {}),
+    ):
+        line = {name: value for name, value in openai_line().items() if name != "documents"}
+        assert len(answer_of(tmp_path / "log.jsonl", line | documents, **options).documents) == 3
+
+
+def test_ids_of_documents_and_answers_that_are_json(tmp_path: Path) -> None:
+    for name in ("openai", "openinference", "otel", "langfuse", "mlflow", "langsmith", "ragas", "leakmeter"):
+        for said in ('{"answer": "Anna"}', '["a", "b"]', '"quoted"', "12", "null"):
+            one = replace(TRAFFIC[0], ids=(None, "b", None), answer=said)
+            found = answer_of(tmp_path / "log.jsonl", *records(WRITERS[name], [one]))
+            assert found.answer == said, name
+        if name not in ("ragas", "leakmeter"):
+            first, second, third = found.documents
+            assert first.id == f"sha256:{first.content_hash[:32]}" != third.id
+            assert second.id == "b"
+
+
+def test_several_choices_are_an_event_each_and_what_has_no_id_is_known_by_what_it_says(tmp_path: Path) -> None:
+    line = openai_line()
+    line["request"]["tools"] = [{"type": "function", "function": {"name": "search"}}]
+    choice = line["response"]["choices"][0]
+    line["response"]["choices"] = [choice, choice, {"message": {"role": "assistant", "content": None}}]
+    one, two, three = read(write(tmp_path / "log.jsonl", [line]))[1]
+    assert isinstance(one, LoggedAnswer)
+    assert isinstance(three, Refused)
+    assert (one.span_id, two.span_id, three.span_id, three.reason) == ("1", "1.2", "1.3", Reason.NO_ANSWER)
+    assert one.n_tools == 1
+    line = openai_line()
+    del line["response"]["id"]
+    other = {**line, "time": "2026-03-02T09:00:00Z"}
+    one, again, third = read(write(tmp_path / "a.jsonl", [line, line, other]))[1]
+    (moved,) = read(write(tmp_path / "b.jsonl", [line]))[1]
+    assert one.trace_id == again.trace_id == moved.trace_id != third.trace_id
+
+
+def test_records_that_lack_a_part_are_refused(tmp_path: Path) -> None:
+    request, answer = records(logged_traffic.openai_batch, TRAFFIC[:1])
+    failed = answer | {"response": {"status_code": 500, "body": {}}}
+    (held,) = logged_traffic.leakmeter(TRAFFIC[0])
+    cut, later = {**held, "incomplete": True}, {**held, "schema": "leakmeter-answer/2"}
+    for lines, reasons in (
+        ([request], [Reason.NO_ANSWER]),
+        ([answer], [Reason.NO_PROMPT]),
+        ([request, failed], [Reason.FAILED]),
+        ([held, cut, later], [Reason.INCOMPLETE, Reason.OTHER_VERSION]),
+    ):
+        reader, _ = read(write(tmp_path / "log.jsonl", lines))
+        assert reader.refused == dict.fromkeys(reasons, 1)
+    assert all(reason.sentence for reason in Reason)
+
+
+RECIPIENTS = {
+    "openai": "request.user", "leakmeter": "recipient", "ragas": "user_id", "openinference": "user.id",
+    "otel": "gen_ai.conversation.id", "langfuse": "session_id", "mlflow": "mlflow.trace.session",
+    "langsmith": "thread_id",
+}  # fmt: skip
+
+
+def test_the_recipient_is_the_field_that_is_named(tmp_path: Path) -> None:
+    said = {"otel": "c", "langfuse": "s", "mlflow": "s", "langsmith": "t"}
+    for name, path in RECIPIENTS.items():
+        log = write(tmp_path / "log.jsonl", records(WRITERS[name], TRAFFIC[:2]))
+        found = [one.recipient for one in read(log, recipient=path)[1] if isinstance(one, LoggedAnswer)]
+        assert found == [said.get(name, one.recipient) for one in TRAFFIC[:2]]
+        none = read(log, recipient="no.such")[1]
+        assert all(isinstance(one, LoggedAnswer) and one.recipient is None for one in none)
+
+
+HOT = {"temperature": 1}
+OPEN = {"temperature": 1, "top_p": 1, "top_k": 0, "min_p": 0}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "decoding", "is_plain"),
+    [
+        ({}, None, None),
+        *(({"temperature": of}, None, None) for of in (float("nan"), -1, True)),
+        *((of, "greedy", False) for of in ({"temperature": 0}, {"do_sample": False})),
+        *((of, "sampling", None) for of in ({"temperature": 0.7}, {"temperature": "0.7", "top_p": "1"})),
+        *((of, "sampling", None) for of in (OPEN | {"top_k": -1}, OPEN)),
+        (OPEN | {"repeat_penalty": 1}, "sampling", True),
+        (OPEN | {"repeat_penalty": 1.1}, "sampling", False),
+        (HOT | {"decoding": "sampling"}, "sampling", True),
+        (HOT | {"decoding": "sampling", "top_k": 5}, "top-k", False),
+        *((of, "beam", False) for of in (HOT | {"decoding": "beam"}, {"num_beams": 4})),
+        *((HOT | of, "top-p", False) for of in ({"top_p": 1, "typical_p": 0.9}, {"top_p": 0.9}, {"min_p": 0.1})),
+        (HOT | {"top_k": 40}, "top-k", False),
+        *((HOT | of, "sampling", False) for of in (
+            {"frequency_penalty": 0.5}, {"logit_bias": {"7": -100}}, {"response_format": {"type": "json_object"}},
+            {"best_of": 5},
+        )),
+    ],
+)  # fmt: skip
+def test_how_an_answer_was_drawn(parameters: dict[str, Any], decoding: Any, is_plain: Any, tmp_path: Path) -> None:
+    one = replace(TRAFFIC[0], parameters=parameters)
+    for name in ("leakmeter", "openai", "langsmith"):
+        sampling = answer_of(tmp_path / "log.jsonl", *records(WRITERS[name], [one])).sampling
+        assert (sampling.decoding, sampling.is_plain) == (decoding, is_plain)
+
+
+def test_prompts_that_cannot_be_measured(tmp_path: Path) -> None:
+    (held,) = logged_traffic.leakmeter(TRAFFIC[0])
+    path = tmp_path / "log.jsonl"
+    for messages, reason in (
+        ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], Reason.NOT_TEXT),
+        ([{"role": "assistant", "tool_calls": [{"id": "1"}], "content": None}], Reason.TOOL_CALL),
+        ([{"role": "user<|im_end|>", "content": "x"}], Reason.BAD_ROLE),
+        ([{"role": "system", "content": "x"}], Reason.NO_QUESTION),
+        ([{"role": "user", "content": "\ud800"}], Reason.NOT_UNICODE),
+        ([], Reason.NO_PROMPT),
+        (None, Reason.NO_PROMPT),
+        ("Once upon a time", Reason.RAW_PROMPT),
+    ):
+        path.write_text(json.dumps({**held, "messages": messages}))
+        reader, (refused,) = read(path)
+        assert isinstance(refused, Refused)
+        assert reader.refused == {reason: 1}
+        assert (refused.reason, refused.where, refused.span_id) == (reason, "log.jsonl, line 1", TRAFFIC[0].span_id(2))
+
+
+def test_reasoning_out_of_sight_is_a_hidden_call(tmp_path: Path) -> None:
+    for said, n_hidden in (
+        ({}, 0),
+        ({"usage": {"completion_tokens_details": {"reasoning_tokens": 0}}}, 0),
+        ({"usage": {"completion_tokens_details": {"reasoning_tokens": 12}}}, 1),
+        ({"usage": {"output_tokens_details": {"reasoning_tokens": 12}}, "reasoning": {"effort": "low"}}, 1),
+    ):
+        (line,) = logged_traffic.openai(TRAFFIC[1])
+        line["response"].update(said)
+        assert answer_of(tmp_path / "log.jsonl", line).n_hidden_calls == n_hidden
+        line["response"].pop("usage", None)
+        line["response"]["choices"][0]["message"]["reasoning_content"] = "They want Anna."
+        assert answer_of(tmp_path / "log.jsonl", line).n_hidden_calls == 1
+
+
+def test_a_list_a_page_of_an_api_and_one_record_on_several_lines(tmp_path: Path) -> None:
+    held = records(logged_traffic.langfuse, TRAFFIC[:3])
+    for value in (held, {"data": held, "meta": {}}, json.dumps(held, indent=2), json.dumps({"data": held}, indent=1)):
+        path = tmp_path / "log.json"
+        path.write_text(value if isinstance(value, str) else json.dumps(value))
+        reader, found = read(path)
+        assert (reader.format, len(found)) == ("langfuse", 3)
+    about = {"id": "t1", "userId": "who", "observations": records(logged_traffic.langfuse, TRAFFIC[:1])}
+    for one in about["observations"]:
+        del one["user_id"]
+    path.write_text(json.dumps(about))
+    (answer,) = read(path)[1]
+    assert isinstance(answer, LoggedAnswer)
+    assert answer.recipient == "who"
+
+
+def test_a_span_a_line_and_both_conventions_of_otlp(tmp_path: Path) -> None:
+    one = TRAFFIC[0]
+    spans = [s for r in logged_traffic.otel(one) for s in r["resourceSpans"][0]["scopeSpans"][0]["spans"]]
+    assert read(write(tmp_path / "log.jsonl", spans))[0].n_answers == 1
+    mixed = []
+    for span in logged_traffic.openinference(one):
+        attributes = span["attributes"]
+        for name in ("llm.input_messages", "llm.output_messages"):
+            for number, message in enumerate(attributes.pop(name, [])):
+                attributes |= {f"{name}.{number}.{key}": value for key, value in message.items()}
+        held = [{"key": key, "value": {"stringValue": str(value)}} for key, value in attributes.items()]
+        ids = {"traceId": span["context"]["trace_id"], "spanId": span["context"]["span_id"]}
+        mixed.append({**ids, "startTimeUnixNano": "1772442000000000000", "attributes": held})
+    reader, (answer,) = read(write(tmp_path / "log.jsonl", mixed))
+    assert reader.format == "otel"
+    assert isinstance(answer, LoggedAnswer)
+    assert [(m.role, m.content) for m in answer.messages] == [(m["role"], m["content"]) for m in one.messages]
+    # Values that are no JSON text are read too.
+    plain = [span for one in TRAFFIC for span in logged_traffic.otel(one, as_text=False)]
+    assert read(write(tmp_path / "log.jsonl", plain))[0].n_answers == len(TRAFFIC)
+
+
+def test_a_data_frame_of_phoenix_has_a_column_for_each_attribute(tmp_path: Path) -> None:
+    rows = []
+    for span in logged_traffic.openinference(TRAFFIC[0]):
+        row = {f"context.{name}": value for name, value in span["context"].items()}
+        row |= {f"attributes.{name}": value for name, value in span["attributes"].items()}
+        rows.append({**row, **{n: span[n] for n in ("name", "span_kind", "parent_id", "start_time", "end_time")}})
+    reader, found = read(write(tmp_path / "log.jsonl", rows))
+    assert (reader.format, reader.n_answers, len(found)) == ("openinference", 1, 1)
+
+
+def openai_line(**changed: Any) -> dict[str, Any]:
+    (held,) = logged_traffic.openai(TRAFFIC[0])
+    return held | changed

@@ -1,0 +1,79 @@
+"""A run's id: equal for equal work, different for any other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from helpers.places import TESTS
+from leakmeter.backends.toy import Toy
+from leakmeter.core.case import Case, Document, Message
+from leakmeter.engine.storage.spec import RunSpec, spec_of
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.text.build import PromptSettings
+
+CASE = Case("1", (Document("a", "Anna sang."),), "Who?", "Anna")
+PARTS: list[dict[str, Any]] = [
+    {"documents": (Document("b", "Anna sang."),)}, {"documents": (Document("a", "Anna sang. "),)},
+    {"documents": (Document("a", "Anna"), Document("a", " sang."))}, {"query": "Who"}, {"response": None},
+    {"response": "anna"}, {"messages": (Message("user", "u", (Document("u", "x"),)),)},
+]  # fmt: skip
+
+
+def spec(measure: Any = None, settings: Any = None, cases: Any = (CASE,), backend: Any = None, **how: Any) -> RunSpec:
+    return spec_of(measure or Influence(), "influence", settings or PromptSettings(), backend or Toy(), cases, **how)
+
+
+def test_equal_work_has_one_id_by_whatever_command_and_environment() -> None:
+    name = spec().id
+    assert re.fullmatch(r"influence-[0-9a-f]{16}", name)
+    one = spec(command="leakmeter influence", problems=["line 3 is bad"])
+    assert (one.id, replace(one, environment={"python": "4"}).id) == (name, name)
+    assert (one.command, one.problems) == ("leakmeter influence", ("line 3 is bad",))
+    assert {"python", "machine", "torch", "transformers", "tokenizers", "numpy"} <= set(one.environment)
+
+
+OTHER = {
+    "temperature": 1.5, "cid_lambda": 2.0, "samples": 2, "max_new_tokens": 51, "seed": 1, "unit": "word",
+    "removal": "mask", "template": "{context}", "group": True, "truncate": True, "max_context_tokens": 7,
+    "region": "GB", "entity_patterns": "mrn = x", "ner": "en_core_web_sm", "swap": True, "swap_seed": 1,
+    "sensitive": str(TESTS / "text" / "customers.csv"), "search": "top:3", "audit": "0.95:5%", "audit_rounds": 2,
+}  # fmt: skip
+# What only means something beside another setting.
+BESIDE: dict[str, dict[str, object]] = {
+    **{name: {"unit": "entity"} for name in ("entity_patterns", "ner", "swap")},
+    "audit": {"search": "top:3"},
+    "audit_rounds": {"search": "top:3", "audit": "0.9:1"},
+}
+
+
+@pytest.mark.parametrize("kind", [Influence, PromptSettings])
+def test_every_parameter_changes_the_id(kind: Callable[..., Any]) -> None:
+    for field in fields(kind):  # type: ignore[arg-type]
+        beside = BESIDE.get(field.name, {})
+        same, made = kind(**beside), kind(**beside, **{field.name: OTHER[field.name]})
+        ids = {spec(measure=one).id if kind is Influence else spec(settings=one).id for one in (same, made)}
+        assert len(ids) == 2, field.name
+
+
+def test_every_part_of_a_case_and_their_number_and_order_change_the_id() -> None:
+    one = replace(CASE, id="2")
+    others = [(one,), *((replace(CASE, **part),) for part in PARTS), *((CASE, one), (one, CASE))]
+    assert len({spec(cases=cases).id for cases in [(CASE,), *others]}) == 1 + len(others)
+
+
+def test_model_and_version_change_the_id() -> None:
+    class Moved(Toy):
+        device = "cuda:0"
+
+    class Other(Toy):
+        machine = {"threads": 2}  # noqa: RUF012 - a property of other back ends
+
+    named, hashed, coarse, moved, other = Toy(), Toy(), Toy(), Moved(), Other()
+    named.name, hashed.weights_sha256, coarse.dtype = "other", "0" * 64, "float32"
+    ids = {spec(backend=backend).id for backend in (Toy(), named, hashed, coarse, moved, other)}
+    assert len({*ids, replace(spec(), version="9").id, replace(spec(), measure="x").id}) == 8

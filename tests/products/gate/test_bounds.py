@@ -1,0 +1,237 @@
+"""Bounds: read, and held against runs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from helpers.measured_runs import run
+from leakmeter.core.quantity import Check, Counterexample
+from leakmeter.errors import UsageError
+from leakmeter.products.gate.bounds import WORST_AT_MOST, Bound, check_bounds, parse_bound
+from leakmeter.products.gate.gate_words import check_lines
+from leakmeter.results.results import MeasuredCases
+from leakmeter.stats.aggregates import interval_of_aggregate
+
+
+def check(text: str, run_: MeasuredCases, *, confident: bool = False) -> Check:
+    (found,) = check_bounds([run_], [parse_bound(text, "max" if "<" in text else "min")], confident=confident)
+    return found
+
+
+def test_bounds_are_read_and_others_refused() -> None:
+    for text, option, bound in (
+        ("influence.p95 <= 5", "max", Bound("influence.p95", "<=", 5.0)),
+        ("influence.p95<5.5", "max", Bound("influence.p95", "<", 5.5)),
+        (" icl.accuracy >= 0.8 ", "min", Bound("icl.accuracy", ">=", 0.8)),
+        ("pii.mean > -1e-3", "min", Bound("pii.mean", ">", -0.001)),
+    ):
+        assert parse_bound(text, option) == parse_bound(str(bound), option) == bound
+    said = r"is not a bound; --max takes QUANTITY\.AGGREGATE <= or < NUMBER, such as"
+    for text in (
+        *("", "5", "influence", "influence.p95", "<= 5", "influence <= ", "influence <= five", "influence = 5"),
+        *("influence <= nan", "influence <= inf", "influence <= 1e999", "influence <= 5 nats", "a b <= 5"),
+        *("a <= <= 5", "a.max <= 5; a.max <= 6", "a.max <= 5 <= 6", "5 >= a.max"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            parse_bound(text, "max")
+    for text, option in (("a.max >= 5", "max"), ("a.max > 5", "max"), ("a.max <= 5", "min")):
+        with pytest.raises(UsageError, match=f"has the wrong direction; --{option} takes .*, or use --m(ax|in)"):
+            parse_bound(text, option)
+
+
+def test_a_bound_that_holds() -> None:
+    leaks = [1.0, 2.0, 3.0, 4.0] * 2
+    found = check("leak.mean <= 2.5", run(leaks))
+    assert found.holds
+    assert (found.claim, found.run, found.quantity, found.about) == ("leak.mean <= 2.5", 1, "leak", "What leaks.")
+    assert (found.found.value, found.found.unit, found.found.n, found.n_missing) == (2.5, "nats", 8, 0)
+    assert found.found.interval == interval_of_aggregate(leaks, "mean", seed=0)
+    assert found.explained.endswith("nats over 8 cases: at most 2.5, as asked.")
+    assert found.worst == ()
+    several = check_bounds([run([1.0]), run([9.0])], [parse_bound("leak.max <= 5", "max")])
+    assert [(one.run, one.holds) for one in several] == [(1, True), (2, False)]
+
+
+@pytest.mark.parametrize(
+    ("text", "leaks", "holds"),
+    [
+        *(("leak.max <= 4", [1.0, 4.0], True), ("leak.max < 4", [1.0, 4.0], False)),
+        *(("leak.min >= 1", [1.0, 4.0], True), ("leak.min > 1", [1.0, 4.0], False)),
+        # Infinite breaks every upper bound, and what is undefined keeps none.
+        *((f"leak.{of} <= 1e300", [1.0, math.inf], False) for of in ("max", "mean", "p95")),
+        *((f"leak.mean {sign} 5", [-math.inf, math.inf], False) for sign in ("<=", ">=")),
+    ],
+)
+def test_edges(text: str, leaks: list[float], holds: bool) -> None:
+    found = check(text, run(leaks))
+    assert found.holds is holds
+    assert ("not " in found.explained or math.inf in leaks) is not holds
+    if math.inf in leaks and "1e300" in text:
+        assert (found.found.value, found.worst) == (math.inf, (Counterexample(2, math.inf, "case 1"),))
+
+
+def test_where_a_mean_has_no_interval_the_extreme_of_its_direction_can_be_bounded() -> None:
+    for text, advice in (
+        ("leak.mean <= 9", "bound the maximum instead"),
+        ("leak.mean >= 1", "bound the minimum instead"),
+    ):
+        found = check(text, run([2.0, 3.0, 4.0]), confident=True)
+        assert not found.holds
+        assert advice in found.explained
+
+
+def test_a_broken_bound_names_the_worst_cases_that_break_it() -> None:
+    found = check("leak.p95 <= 2", run([1.0, 9.0, 2.0, 3.0]))
+    assert not found.holds
+    assert found.worst == (Counterexample(2, 9.0, "case 1"), Counterexample(4, 3.0, "case 3"))
+    assert "more than 2" in found.explained
+    least = check("leak.median >= 2.5", run([1.0, 9.0, 2.0, 3.0, 0.0]))
+    assert least.worst == (
+        Counterexample(5, 0.0, "case 4"),
+        Counterexample(1, 1.0, "case 0"),
+        Counterexample(3, 2.0, "case 2"),
+    )
+    assert len(check("leak.max <= 0", run([float(n) for n in range(1, 20)])).worst) == WORST_AT_MOST
+
+
+def test_missing_is_missing() -> None:
+    found = check("leak.mean <= 5", run([None, 8.0, None, 2.0]))
+    assert (found.found.value, found.found.n, found.n_missing) == (5.0, 2, 2)
+    assert check("leak.max <= 0", run([None, 8.0, None, 2.0])).worst == (
+        Counterexample(2, 8.0, "case 1"),
+        Counterexample(4, 2.0, "case 3"),
+    )
+    with pytest.raises(UsageError, match="none of the 2 cases of run 1 has leak, so"):
+        check("leak.max <= 5", run([None, None]))
+    with pytest.raises(UsageError, match=r"none of the 1 cases of run 1 has leak\.whole"):
+        check("leak.whole <= 5", run([1.0], whole=None))
+
+
+def test_a_usual_aggregate_goes_without_saying_and_a_run_as_a_whole_has_none() -> None:
+    some = run([1.0, 2.0], right=[1.0, 0.0])
+    assert check("leak.right >= 0.5", some).found.value == 0.5
+    assert check("leak.right.min >= 0", some).found.value == 0.0
+    with pytest.raises(UsageError, match=r"'leak' has one number per case; write leak.max, leak.p95 …"):
+        check("leak <= 5", some)
+    whole = check("leak.whole <= 0.5", some, confident=True)
+    assert (whole.holds, whole.found.interval) == (True, None)
+    with pytest.raises(UsageError, match=r"leave out '.mean'"):
+        check("leak.whole.mean <= 1", some)
+
+
+@pytest.mark.parametrize("name", ["lake.max", "leak.average", "leak.p100", "leak.right.avg", "max", "."])
+def test_an_unknown_quantity_names_those_there_are(name: str) -> None:
+    with pytest.raises(
+        UsageError, match=r"known: 'leak', 'leak.right', 'leak.spans', 'leak.whole', and after each of them .mean"
+    ):
+        check(f"{name} <= 5", run([1.0]))
+
+
+def test_confident_asks_for_the_whole_interval() -> None:
+    leaks = [1.0, 2.0, 3.0, 6.0] * 2
+    some, high = run(leaks), interval_of_aggregate(leaks, "mean", seed=0)
+    assert high is not None
+    assert check("leak.mean <= 3.5", some).holds
+    unsure = check("leak.mean <= 3.5", some, confident=True)
+    assert not unsure.holds
+    assert unsure.explained.endswith("at most 3.5, but not all of its interval.")
+    assert check(f"leak.mean <= {high[1]}", some, confident=True).holds
+    assert check(f"leak.mean >= {high[0]}", some, confident=True).holds
+    assert not check(f"leak.mean >= {high[0] + 1e-6}", some, confident=True).holds
+    # Of a 95th percentile eight cases say nothing from above.
+    assert not check("leak.p95 <= 1000", some, confident=True).holds
+    # The largest there is needs no interval; the mean of one case has none.
+    assert check("leak.max <= 6", some, confident=True).holds
+    # Shares have a width where every case is right.
+    all_right = run([1.0] * 5, right=[1.0] * 5)
+    assert not check("leak.right >= 0.9", all_right, confident=True).holds
+    assert check("leak.right >= 0.9", all_right).holds
+    for limit, verdict in ((100.0, "undecided"), (2.6, "broken"), (0.5, "broken")):
+        of_bounds = run([1.0, 2.0, 3.0, 4.0] * 2, least=[3])
+        assert check(f"leak.mean <= {limit}", of_bounds, confident=True).verdict == verdict
+    for few, why in (
+        ([1.0], "one case has"),
+        ([1.0, 2.0, 3.0, 6.0, 1.0, 2.0, 3.0], "so few cases have"),
+        ([1.0] * 9, "equal numbers"),
+    ):
+        without = check("leak.mean <= 6", run(few), confident=True)
+        assert not without.holds
+        assert f"but {why}" in without.explained
+        assert check("leak.mean <= 6", run(few)).holds
+
+
+@pytest.mark.parametrize(
+    ("text", "leaks", "least", "why"),
+    [
+        ("leak.mean >= 1", [3.0] * 8 + [math.inf], (), "infinite numbers have"),
+        ("leak.mean >= 1", [3.0, 4.0, math.inf], (), "so few cases have"),
+        # What is at least so much has no interval to be outside of the bound either.
+        ("leak.mean <= 9", [1.0, 2.0, 3.0], (0,), "so few cases have"),
+        ("leak.mean <= 9", [2.0] * 9, (0,), "equal numbers have"),
+    ],
+)
+def test_why_there_is_no_interval_is_true(text: str, leaks: list[float], least: tuple[int, ...], why: str) -> None:
+    found = check(text, run(leaks, least=least), confident=True)
+    assert not found.holds
+    assert f"but {why} no interval to check" in found.explained
+
+
+def test_few_cases_show_their_numbers_in_the_place_of_an_interval() -> None:
+    found = check("leak.mean <= 3", run([1.0, 2.0, 9.0, None]))
+    assert (found.found.interval, found.found.extremes) == (None, (1.0, 9.0))
+    assert (
+        found.explained == "leak.mean is 4.00 (1.00 to 9.00) nats over 3 cases, too few for an interval: more than 3."
+    )
+    for leaks in ([4.0], [1.0, 2.0] * 4, [1.0, math.inf]):
+        extremes = (1.0, math.inf) if math.inf in leaks else None
+        assert check("leak.mean <= 3", run(leaks)).found.extremes == extremes
+    assert check("leak.max <= 3", run([1.0, 2.0])).found.extremes is None
+    assert check("leak.mean <= 3", run([1.0, 2.0], least=[0])).found.extremes is None
+
+
+def test_a_largest_number_is_called_that_and_a_count_is_told_with_its_total() -> None:
+    assert (
+        check("leak.max <= 3", run([1.0, 6.0])).explained
+        == "leak.max is 6.00 nats, the largest of 2 cases: more than 3."
+    )
+    assert check("leak.min >= 1", run([1.0])).explained == (
+        "leak.min is 1.00 nats, the smallest of 1 case: at least 1, as asked."
+    )
+    counts = [2.0, 0.0, 0.0, 1.0, 2.0, None]
+    found = check("leak.spans <= 0", run([1.0] * 6, spans=counts))
+    assert found.explained == "leak.spans: 5 disclosures in 3 of 5 answers, at most 2 in one answer: more than 0."
+    assert check_lines([found]) == [
+        f"BROKEN  {found.explained} 1 without it.", "        worst: case 0 (2), case 4 (2), case 3 (1)"
+    ]  # fmt: skip
+    for spans, said in (
+        ([0.0, 0.0], "none in 2 answers: at most 0, as asked."),
+        ([0.0, 1.0], "1 disclosure in 1 of 2 answers, at most 1 in one answer: more than 0."),
+        ([1200.0], "1,200 disclosures in 1 of 1 answers, at most 1,200 in one answer: more than 0."),
+    ):
+        assert check("leak.spans <= 0", run([1.0] * len(spans), spans=spans)).explained == f"leak.spans: {said}"
+    least = check("leak.spans <= 0", run([1.0] * 2, spans=[1.0, 3.0], least=[1]))
+    assert "leak.spans: at least 4 disclosures in at least 2 of 2 answers, at least 3 in one answer" in least.explained
+    # A mean of counts is no total either.
+    assert "is 1.50 (1.00 to 2.00) disclosures a case over 2 cases" in (
+        check("leak.spans.mean <= 0", run([1.0] * 2, spans=[1.0, 2.0])).explained
+    )
+
+
+@pytest.mark.parametrize("how", ["max", "mean", "median", "min"])
+@pytest.mark.parametrize(("leaks", "limit"), [([1.0, 2.0, 3.0], 3.5), ([4.0, 4.0, 4.0], 3.5)])
+def test_a_lower_bound_breaks_a_bound_or_decides_nothing(how: str, leaks: list[float], limit: float) -> None:
+    """Above, whatever the true number is; below, it may be above."""
+    upper, lower = (check(f"leak.{how} {sign} {limit}", run(leaks, least=[1])) for sign in ("<=", ">="))
+    is_beyond = min(leaks) > limit
+    assert upper.verdict == ("broken" if is_beyond else "undecided")
+    assert lower.verdict == ("holds" if is_beyond else "undecided")
+    assert check(f"leak.{how} <= {limit}", run(leaks)).verdict == ("broken" if is_beyond else "holds")
+    for found in (upper, lower):
+        assert (found.holds, found.undecided) == (found.verdict == "holds", found.verdict == "undecided")
+        assert (found.found.is_lower_bound, found.found.interval, found.n_lower_bounds) == (True, None, 1)
+        assert f"leak.{how} is at least " in found.explained
+    unsure = check("leak.max <= 5", run([1.0, 2.0, None], least=[0, 1, 2]))
+    assert unsure.worst == ()
+    assert "is undecided: for 3 cases only a lower bound is known (not all was scored)" in unsure.explained

@@ -1,0 +1,158 @@
+"""Two runs of one measure: paired, compared, and what was set otherwise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from helpers.measured_runs import run
+from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.products.gate.compare import HIDDEN, ChangedSetting, Moved, compare, differing
+from leakmeter.products.gate.gate_words import comparison_lines
+from leakmeter.results.results import MeasuredCases
+from leakmeter.stats.ranks import holm, signed_rank_p
+
+BEFORE, AFTER = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2.0, 3.5, 4.0, 6.0, 6.5, 7.0]
+
+
+def only(first: MeasuredCases, second: MeasuredCases) -> Moved:
+    (moved,) = compare(first, second, names=["leak"]).moved
+    return moved
+
+
+def test_pairs_go_by_id_whatever_their_order() -> None:
+    first = run([1.0, 2.0, 3.0], ids=["a", "b", "c"])
+    second = run([30.0, 10.0, 5.0, 6.0], ids=["c", "a", "x", "y"])
+    found = compare(first, second)
+    assert (found.n_pairs, found.n_only_first, found.n_only_second) == (2, 1, 2)
+    moved = only(first, second)
+    assert moved.difference.differences.tolist() == [9.0, 27.0]
+    assert (moved.first, moved.second, moved.difference.mean, moved.n_pairs) == (2.0, 20.0, 18.0, 2)
+
+
+def test_the_difference_is_the_second_less_the_first() -> None:
+    moved = only(run(BEFORE), run(AFTER))
+    assert moved.difference.mean == pytest.approx(np.mean(np.subtract(AFTER, BEFORE)), rel=1e-12)
+    assert moved.difference.p_value == signed_rank_p(AFTER, BEFORE)
+    assert moved.difference.rank_biserial == 1.0
+    assert moved.verdict == "worse"
+    assert moved.holm_p < 0.05
+    assert only(run(AFTER), run(BEFORE)).verdict == "better"
+    assert only(run(BEFORE), run(BEFORE)).verdict == "no finding"
+
+
+def test_a_verdict_needs_both_the_interval_and_p() -> None:
+    # One large difference and small ones of both signs: an interval may leave out 0 where the ranks say nothing.
+    for after, is_above, is_low in (
+        ([2.0, 1.5, 3.0, 1.9, 2.5, 1.2, 2.2, 1.8], True, True),
+        ([0.1, -0.05, 0.1, -0.05, 30.0, 25.0, 28.0, 35.0, -0.05, 27.0, -0.06, -0.07], True, False),
+        ([0.1] * 20 + [-30.0], False, True),
+    ):
+        moved = only(run([0.0] * len(after)), run(after))
+        assert (moved.difference.is_above(0.0), moved.holm_p < 0.05) == (is_above, is_low)
+        assert moved.verdict == ("worse" if is_above and is_low else "no finding")
+    # p is the one that is shown: among all quantities that were compared.
+    first, second = (run(leaks, right=right) for leaks, right in ((BEFORE, [1.0] * 6), (AFTER, [1.0] * 5 + [0.0])))
+    assert (only(first, second).verdict, compare(first, second).moved[0].verdict) == ("worse", "no finding")
+    assert only(run([0.0]), run([9.0])).verdict == "no finding"
+
+
+def test_a_comparison_begins_with_its_verdict() -> None:
+    def said(first: MeasuredCases, second: MeasuredCases) -> str:
+        (line, *_) = comparison_lines(compare(first, second).to_dict())
+        return line
+
+    assert said(run(BEFORE * 2), run(AFTER * 2)) == "B is worse in leak (by 1.33 nats) than A."
+    wrong, right = run(AFTER * 2, right=[0.0, 1.0] * 6), run(BEFORE * 2, right=[0.0, 1.0] * 6)
+    assert said(wrong, right) == "B is better in leak (by 1.33 nats) than A; no finding in 1 other quantity."
+    assert said(run(BEFORE), run(BEFORE)) == (
+        "No finding: B does not differ from A by more than chance and noise. 6 pairs of cases are few: more can show "
+        "smaller differences."
+    )
+    assert said(run(BEFORE * 2), run(BEFORE * 2)).endswith("by more than chance and noise.")
+    assert said(run([None]), run([None])) == "No finding: A and B have no quantity that can be tested."
+
+
+def test_less_is_worse_where_the_quantity_says_so() -> None:
+    right, wrong = run([1.0] * 6, right=[1.0] * 6), run([1.0] * 6, right=[0.0] * 6)
+    (moved,) = compare(right, wrong, ["leak.right"]).moved
+    assert (moved.difference.mean, moved.verdict) == (-1.0, "worse")
+
+
+def test_noise_of_both_runs_is_no_finding() -> None:
+    assert only(run(BEFORE, floor=0.5), run(AFTER, floor=0.9)).noise_floor == pytest.approx(1.4, rel=1e-12)
+    assert only(run(BEFORE), run(AFTER)).noise_floor == 0.0
+    for floors, verdict in (((0.5, 0.9), "no finding"), ((0.5, 0.5), "worse"), ((math.inf, 0.0), "no finding")):
+        assert only(run(BEFORE, floor=floors[0]), run(AFTER, floor=floors[1])).verdict == verdict
+
+
+def test_missing_and_infinite() -> None:
+    moved = only(run([1.0, None, 3.0, 1.0]), run([2.0, 5.0, None, math.inf]))
+    assert (moved.n_pairs, moved.n_missing) == (2, 2)
+    assert (moved.second, moved.difference.mean, moved.difference.interval) == (math.inf, math.inf, None)
+    assert moved.verdict == "worse"
+    with pytest.raises(UsageError, match="none of the 1 pairs of cases has leak in both runs"):
+        compare(run([None]), run([1.0]), ["leak"])
+    # Unasked for, it is left out.
+    assert compare(run([None]), run([1.0])).moved == ()
+
+
+def test_ps_hold_together() -> None:
+    right = [1.0, 1.0, 1.0, 1.0, 1.0, 0.0]
+    found = compare(run(BEFORE, right=right), run(AFTER, right=[0.0] * 6))
+    assert [moved.quantity for moved in found.moved] == ["leak", "leak.right"]
+    assert [moved.holm_p for moved in found.moved] == holm([moved.difference.p_value for moved in found.moved])
+    assert only(run(BEFORE), run(AFTER)).holm_p == only(run(BEFORE), run(AFTER)).difference.p_value
+
+
+def test_runs_as_a_whole_are_compared_over_the_pairs_without_a_test() -> None:
+    found = compare(run([1.0], whole=0.25), run([1.0], whole=0.75), ["leak.whole"])
+    (whole,), (row,) = found.whole, found.to_dict()["quantities"]
+    assert (whole.quantity, whole.first, whole.second) == ("leak.whole", 0.25, 0.75)
+    assert (row["difference"], row["p_value"], row["interval"]) == (0.5, None, None)
+
+
+def test_what_cannot_be_compared() -> None:
+    with pytest.raises(UsageError, match="the runs measure leak and lake; compare two runs of the same measure"):
+        compare(run([1.0]), run([1.0], measure="lake"))
+    with pytest.raises(UsageError, match="no case id in common"):
+        compare(run([1.0], ids=["a"]), run([1.0], ids=["b"]))
+    with pytest.raises(UnknownNameError, match="no quantity named 'lake'; did you mean 'leak'"):
+        compare(run([1.0]), run([1.0]), ["lake"])
+
+
+def test_what_was_set_otherwise_is_told_but_for_seeds() -> None:
+    found = compare(run(BEFORE), run(AFTER, dtype="float32", seed=7, version="0.2.0"))
+    assert found.settings == (
+        ChangedSetting("model.dtype", "float64", "float32"),
+        ChangedSetting("params.seed", HIDDEN, HIDDEN),
+        ChangedSetting("version", "0.1.0", "0.2.0"),
+    )
+    told = found.to_dict()
+    assert (told["measure"], told["n_pairs"], told["n_other_texts"]) == ("leak", 6, 0)
+    assert told["settings"][0] == {"name": "model.dtype", "first": "float64", "second": "float32"}
+    leak, whole = told["quantities"]
+    assert (leak["quantity"], leak["unit"], leak["worse"], leak["verdict"]) == ("leak", "nats", "more", "worse")
+    assert list(leak) == list(whole)
+    assert compare(run(BEFORE), run(AFTER)).settings == ()
+    assert compare(run(BEFORE), run(AFTER, texts="other")).n_other_texts == len(BEFORE)
+    assert differing({"a": 1, "b": 2}, {"b": 2, "c": None, "d": 3}) == [
+        ChangedSetting("a", 1, None),
+        ChangedSetting("d", None, 3),
+    ]
+
+
+def test_a_lower_bound_is_left_out_and_counted() -> None:
+    found = compare(run(BEFORE, least=[0]), run(AFTER, least=[0, 1]))
+    (moved,) = [one for one in found.moved if one.quantity == "leak"]
+    assert (moved.n_pairs, moved.n_missing, moved.first) == (4, 2, np.mean(BEFORE[2:]))
+    told = found.to_dict()
+    assert told["left_out"] == [{"quantity": "leak", "n_pairs": 2, "why": "not all was scored"}]
+    words = "2 pairs are left out: only a lower bound is known (not all was scored)"
+    assert comparison_lines(told)[-1] == f"leak: {words}"
+    none = compare(run(BEFORE, least=range(6)), run(AFTER), [])
+    assert (none.moved, [one.n_pairs for one in none.left_out]) == ((), [6])
+    with pytest.raises(UsageError, match="has leak in both runs; 6 pairs are left out: only a lower bound"):
+        compare(run(BEFORE, least=range(6)), run(AFTER), ["leak"])

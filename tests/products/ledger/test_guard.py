@@ -1,0 +1,156 @@
+"""The guard: verdicts from the ledger's sums, what would bring an answer under, and the ledger as its memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakmeter
+from helpers.logged_answers import Echo
+from leakmeter.errors import UsageError
+from leakmeter.products.ledger.guard import NOTE, Guard
+from leakmeter.products.ledger.measuring import Measuring
+from leakmeter.products.ledger.totals import Book
+
+DOCUMENTS = {"file-7": "Ms Ana Alvi came. She said 4471.", "weather": "It rains."}
+ASKED = ("Who came?", "Ana Alvi said 4471", "reader-1")
+
+
+@pytest.fixture(autouse=True)
+def own_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+
+
+def guard(folder: Path, budget: float, per: str = "document,recipient") -> Guard:
+    return leakmeter.Guard(leakmeter.Meter(Echo()), budget=budget, ledger=folder / "ledger", per=per)
+
+
+def test_answers_are_within_until_their_sum_is_not(tmp_path: Path) -> None:
+    once = guard(tmp_path / "a", 1e6).check(DOCUMENTS, *ASKED).uses[0]
+    assert (once.id, once.within, once.before_nats) == ("file-7", True, 0.0)
+    watch = guard(tmp_path / "b", 2.5 * once.signed_nats)
+    verdicts = [watch.check(DOCUMENTS, *ASKED) for _ in range(4)]
+    assert [one.within for one in verdicts] == [one.recorded for one in verdicts] == [True, True, False, False]
+    assert verdicts[1].uses[0].after_nats == pytest.approx(2 * once.signed_nats)
+    # What was refused is not counted, and somebody else has a budget of their own.
+    assert verdicts[3].uses[0].before_nats == pytest.approx(2 * once.signed_nats)
+    assert watch.check(DOCUMENTS, *ASKED[:2], "reader-2").within
+    assert len(Book(watch.ledger).events) == 3
+    # Another process finds the same sums.
+    assert not guard(tmp_path / "b", 2.5 * once.signed_nats).check(DOCUMENTS, *ASKED, record=False).within
+
+
+def test_redaction_brings_it_under(tmp_path: Path) -> None:
+    watch = guard(tmp_path, 5.0)
+    verdict = watch.check(DOCUMENTS, *ASKED)
+    (cut,) = verdict.cuts
+    assert cut.reached
+    assert cut.left_nats <= verdict.uses[0].room_nats == 5.0
+    again = watch.check({**DOCUMENTS, "file-7": cut.text}, *ASKED) if cut.text.strip() else None
+    assert again is None or again.within
+    assert verdict.note == NOTE
+    assert "monitor, not a bound" in NOTE
+
+
+def test_one_that_was_shown_all_the_same_is_counted_on_request_and_pieces_are_never_written(tmp_path: Path) -> None:
+    watch = guard(tmp_path, 1.0)
+    verdict = watch.record(watch.check(DOCUMENTS, *ASKED))
+    assert (verdict.recorded, verdict.within) == (True, False)
+    assert watch.check(DOCUMENTS, *ASKED).uses[0].room_nats == 0.0
+    # Pieces are told to the caller.
+    assert verdict.pieces[0].text == "Ana Alvi"
+    assert "Alvi" not in repr(verdict)
+    assert not any(b"Alvi" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_all_recipients_and_people_may_share_a_budget(tmp_path: Path) -> None:
+    most = guard(tmp_path / "a", 1e6).check(DOCUMENTS, *ASKED).uses[0].signed_nats
+    together = guard(tmp_path / "b", 1.5 * most, per="document")
+    assert together.check(DOCUMENTS, *ASKED).within
+    assert not together.check(DOCUMENTS, *ASKED[:2], "reader-2").within
+    person = guard(tmp_path / "c", 1e6, per="subject,recipient").check(DOCUMENTS, *ASKED)
+    assert person.uses[0].kind == "subject"
+
+
+def test_nothing_is_within_where_it_is_not_known_what_was_told(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"budget": 1e6, "ledger": tmp_path / "ledger", "per": "subject,recipient"}
+    documents = {"file-7": "Ms Ana Alvi came. Call 202-555-0143."}
+    ours = leakmeter.Guard(leakmeter.Meter(Echo()), how=Measuring(search="top:1:1"), **given)
+    verdict = ours.check(documents, *ASKED)
+    assert not verdict.within
+    ours.record(verdict)
+    # A later answer that is scored in full does not make known what was told before.
+    again = leakmeter.Guard(leakmeter.Meter(Echo()), **given).check(documents, *ASKED)
+    assert not again.within
+    assert min(use.room_nats for use in again.uses) == 0.0
+
+
+def test_documents_have_to_be_in_the_messages_of_a_model_with_a_chat_template(tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "Ms Ana Alvi  came.\nShe said 4471. It rains. Who came?"}]
+    watch = guard(tmp_path, 1e6)
+    assert watch.check(DOCUMENTS, *ASKED, messages=messages).within
+    for documents in ({"file-9": "Nobody was there at all."}, {}):
+        with pytest.raises(UsageError, match="document"):
+            watch.check(documents, *ASKED, messages=messages)
+    with pytest.raises(UsageError, match="above 0"):
+        guard(tmp_path, 0.0)
+    plain = leakmeter.Guard(leakmeter.Meter("toy"), budget=5.0, ledger=tmp_path / "plain")
+    with pytest.raises(UsageError, match=r"has no chat template.*or the meter of a Guard") as refused:
+        plain.check(DOCUMENTS, *ASKED)
+    assert "--template" not in str(refused.value)
+
+
+TOLD = {"file-7": "Ms Ana Alvi, 12 Elm Street: call 202-555-0143.", "weather": "It rains."}
+SAID = "Ana Alvi, 202-555-0143. Again: 202 555 0143, says Alvi. It rains."
+
+
+def test_what_is_personal_is_held_back_wherever_the_answer_says_it(tmp_path: Path) -> None:
+    watch = guard(tmp_path, 1e6)
+    # The second time from what the ledger has.
+    for verdict in (watch.check(TOLD, "Who came?", SAID, f"reader-{n}") for n in range(2)):
+        held = [(SAID[span.start : span.end], span.kind) for span in verdict.held_spans]
+        assert held == [
+            ("Ana Alvi", "person"), ("202-555-0143", "phone"), ("202 555 0143", "phone"), ("Alvi", "person"),
+        ]  # fmt: skip
+        assert {span.documents for span in verdict.held_spans} == {("file-7",)}
+        assert min(span.nats for span in verdict.held_spans) > 3
+        assert verdict.withheld_answer == (
+            "[withheld: person], [withheld: phone]. Again: [withheld: phone], says [withheld: person]. It rains."
+        )
+        assert verdict.within
+        assert "Alvi" not in repr(verdict)
+
+
+@pytest.mark.parametrize(
+    ("answer", "withheld"),
+    [
+        ("ANA ALVI, ALVI, 202-555-0143.", "[withheld: person], [withheld: person], [withheld: phone]."),
+        ("ana alvi: alvi knows.", "[withheld: person]: [withheld: person] knows."),
+        ("A\u200bna Al\u00advi 202\u200b-555\u2011-01\u200b43.", "[withheld: person] [withheld: phone]."),
+        ("Ána Álvi, ２０２ ５５５ ０１４３.", "[withheld: person], [withheld: phone]."),
+        # A word in small letters is no part of a name that is written in capitals.
+        ("Ana Alvi, ana.", "[withheld: person], ana."),
+    ],
+)
+def test_it_is_held_back_in_other_clothes(tmp_path: Path, answer: str, withheld: str) -> None:
+    verdict = guard(tmp_path, 1e6).check(TOLD, "Who came?", answer, "reader-1", redact=False)
+    assert verdict.withheld_answer == withheld
+
+
+def test_nothing_is_held_back_of_what_no_document_told(tmp_path: Path) -> None:
+    watch = guard(tmp_path, 1e6)
+    for answer in ("It rains.", "Zoe Pruk, 897-868-9988"):
+        verdict = watch.check(TOLD, "Who came?", answer, "reader-1")
+        assert (verdict.held_spans, verdict.withheld_answer) == ((), answer)
+
+
+def test_spans_are_held_back_whatever_the_budget_says_and_count_in_full(tmp_path: Path) -> None:
+    watch = guard(tmp_path, 1.0)
+    verdict = watch.check(TOLD, "Who came?", SAID, "reader-1", redact=False)
+    assert not verdict.within
+    assert verdict.withheld_answer.startswith("[withheld: person]")
+    recorded = watch.record(verdict)
+    assert recorded.held_spans == verdict.held_spans
+    assert {one.kind for one in Book(watch.ledger).disclosed(Book(watch.ledger).events)} >= {"person", "phone"}
