@@ -79,8 +79,10 @@ def files_that_name(pattern: str) -> int:
 
 
 def files_that_name_prediction() -> int:
-    """Of what work takes; a label that is predicted is another thing."""
-    return files_that_name(r"engine\.prediction|[Pp]redictor|predicted_(tree|seconds|cases)|forecast|core\.counting")
+    """Of what work takes; a label that is predicted, and the predictors of a regression, are other things."""
+    return files_that_name(
+        r"engine\.prediction|\bPredictor\b|load_predictor|predicted_(tree|seconds|cases)|[Ff]orecast|core\.counting"
+    )
 
 
 def files_that_name_half_widths() -> int:

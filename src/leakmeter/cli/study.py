@@ -17,17 +17,14 @@ from leakmeter.commands.output import command_line
 from leakmeter.commands.study import (
     datasets_of,
     loaded_study,
-    predictors,
     private_files,
     record_of,
     run_study,
     shipped_studies,
-    time_of,
 )
 from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:
-    from leakmeter.commands.studies.cells import Forecast
     from leakmeter.commands.studies.grid import Study
     from leakmeter.commands.studies.study_report import StudyTables
 
@@ -88,9 +85,9 @@ def run(
     options = RunOptions(dtype=dtype, device=device, out=out, no_cache=no_cache, **loading)
     chosen, records, options = loaded_study(study, size, changes, paths, options)
     if dry_run:
-        from leakmeter.commands.studies.cells import forecasts
+        from leakmeter.commands.studies.dry_run import predict_study
 
-        _print_forecasts(chosen, forecasts(chosen, chosen.cells, records, predictors(options)))
+        predict_study(chosen, records, options)
         return
     # What is put into a table: all that determines its numbers, and nothing else.
     words = ["study", "run", study, "--size", size]
@@ -171,24 +168,3 @@ def _paths(entries: Sequence[str], study: Study) -> dict[str, str]:
                 f"{', '.join(dataset_names)}"
             )
     return paths
-
-
-def _print_forecasts(study: Study, forecasts: Sequence[Forecast]) -> None:
-    from rich.text import Text
-
-    from leakmeter.commands.studies.cells import n_looked_at
-    from leakmeter.report.words import about_seconds
-
-    rows = []
-    for forecast in forecasts:
-        if forecast.problem is not None:
-            output.tell(forecast.problem)
-        tokens = "not predicted" if forecast.n_tokens is None else f"{forecast.n_tokens:,.0f}"
-        time = "not predicted" if forecast.seconds is None else about_seconds(forecast.seconds)
-        rows.append((Text(forecast.cell.label), f"{forecast.n_records:,}", tokens, time))
-    console = output.console()
-    console.print(Text(f"{study.title}; {study.size} size; nothing was measured", style="bold"))
-    console.print(output.table(("cell", study.kind.records, "tokens to run", "time"), rows, right=(1, 2, 3)))
-    console.print(
-        Text(f"all cells: {time_of(forecasts)},\nfrom the first {n_looked_at(study)} {study.kind.records} of each")
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +16,12 @@ from leakmeter.errors import UsageError, as_keyword, options_named
 if TYPE_CHECKING:
     import pandas as pd
 
-    from leakmeter.commands.studies.cells import FinishedCell, Forecast
+    from leakmeter.commands.studies.cells import FinishedCell
     from leakmeter.commands.studies.grid import Study
     from leakmeter.commands.studies.study_report import StudyTables
     from leakmeter.commands.studies.tables import StudyRow
     from leakmeter.core.backend import Backend
     from leakmeter.core.record import JsonObject
-    from leakmeter.engine.prediction import Predictor
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,16 +256,6 @@ def run_study(
     return directory, _write(study, [known[number] for number in range(len(study.cells))], directory, command)
 
 
-def predictors(options: RunOptions) -> Callable[[str], Predictor]:
-    """Of a model; the last one stays in memory."""
-
-    @lru_cache(maxsize=1)
-    def predictor_of(model: str) -> Predictor:
-        return replace(options, model=model).load_predictor()
-
-    return predictor_of
-
-
 def _tables(
     study: Study, cells: Sequence[FinishedCell], directory: Path, command: str
 ) -> tuple[StudyTables, Mapping[str, Sequence[StudyRow]], list[str]]:
@@ -308,12 +297,3 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
     except UsageError as error:
         output.tell(str(error))
     return tables
-
-
-def time_of(forecasts: Sequence[Forecast]) -> str:
-    from leakmeter.report.words import about_seconds
-
-    seconds = [forecast.seconds for forecast in forecasts if forecast.seconds is not None]
-    if len(seconds) < len(forecasts):
-        return "time not predicted"
-    return f"at most {about_seconds(sum(seconds))} once models are loaded"

@@ -33,7 +33,6 @@ from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.quantity import watched
 from leakmeter.core.record import JsonObject
 from leakmeter.engine.measure import Callbacks
-from leakmeter.engine.prediction import Predictor
 from leakmeter.engine.ready import make_ready
 from leakmeter.engine.storage.parts import Part, cases_of_run
 from leakmeter.engine.storage.pseudonym import NONCE_FILES, made_directory
@@ -191,57 +190,3 @@ def _model_files(model: str) -> list[str | None] | None:
         # Gone from this machine, its measurements stay what they are.
         return None
     return [resolved.weights_sha256, resolved.settings_sha256]
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """The most that a cell will take."""
-
-    cell: StudyCell
-    n_records: int
-    n_tokens: float | None
-    """To put through the model; None where it cannot be predicted."""
-    seconds: float | None
-    """None also of a served model."""
-    problem: str | None = None
-    """Why it cannot be predicted."""
-
-
-def n_looked_at(study: Study) -> int:
-    """The most records of a cell that a forecast looks at: whole parts of what is scored together."""
-    return max(5, *(study.kind.group_size(cell.measure) for cell in study.cells))
-
-
-def forecasts(
-    study: Study, cells: Sequence[StudyCell], records: Sequence[Sequence[Any]], predictor_of: Callable[[str], Predictor]
-) -> list[Forecast]:
-    """`records` are of all cells of the study, by their numbers; `predictor_of` raises a LeakmeterError where the model
-    is not at hand.
-    """
-    results: dict[int, Forecast] = {}
-    # One model after the other.
-    for cell in sorted(cells, key=lambda cell: cell.model):
-        of_cell = records[cell.number]
-        try:
-            with settings_named(study):
-                results[cell.number] = _forecast(study, cell, of_cell, predictor_of(cell.model))
-        except LeakmeterError as error:
-            results[cell.number] = Forecast(cell, len(of_cell), None, None, str(error))
-    return [results[cell.number] for cell in cells]
-
-
-def _forecast(study: Study, cell: StudyCell, records: Sequence[Any], predictor: Predictor) -> Forecast:
-    kind = study.kind
-    cases = [kind.case(record) for record in records[: n_looked_at(study)]]
-    prepared = [cell.settings.prepare(case, predictor.backend, cell.measure) for case in cases]
-    size = kind.group_size(cell.measure)
-    parts = [predictor.predict(cell.measure, *prepared[i : i + size]) for i in range(0, len(prepared), size)]
-    share = len(records) / len(cases)
-    seconds = [predictor.seconds(part) for part in parts]
-    known_seconds = [duration for duration in seconds if duration is not None]
-    return Forecast(
-        cell,
-        len(records),
-        share * sum(part.n_tokens_run for part in parts),
-        share * sum(known_seconds) if len(known_seconds) == len(seconds) else None,
-    )
