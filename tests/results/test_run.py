@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import leakmeter
+from leakmeter.commands import call
 from leakmeter.core.quantity import Quantity
+from leakmeter.engine.storage.parts import PartReader
 from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.products.pages.render import page_of_runs, write_figures
@@ -191,3 +193,19 @@ def test_polars_has_the_same_rows() -> None:
     pytest.importorskip("polars")
     run = measured("influence")
     assert run.measurements("polars").rows() == list(run.measurements().itertuples(index=False, name=None))
+
+
+def test_a_call_into_a_run_has_its_results_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has just made them; those of very many cases are read again, since they would fill the memory."""
+    data = [{"id": str(n), "context": f"Ana is {n}.", "query": "Age?", "response": "41"} for n in range(3)]
+    read: list[str] = []
+    usual = PartReader.all_cases
+    monkeypatch.setattr(PartReader, "all_cases", lambda reader: (read.append("all"), usual(reader))[1])
+    run = leakmeter.influence("toy", data, out=tmp_path)
+    held = [*run, *run.cases, run["2"]]
+    assert (len(held), read) == (7, [])
+    again = leakmeter.load_run(run.path)
+    assert (again.cases, read) == (run.cases, ["all"])
+    monkeypatch.setattr(call, "HELD_RESULTS", 2)
+    many = leakmeter.influence("toy", data, out=tmp_path)
+    assert (many.cases, read) == (run.cases, ["all", "all"])

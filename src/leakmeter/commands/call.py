@@ -23,7 +23,7 @@ from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dat
 from functools import partial, wraps
 from inspect import Parameter, Signature, get_annotations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, dataclass_transform, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, cast, dataclass_transform, overload
 
 from leakmeter.commands.cases import log_formats
 from leakmeter.core import registry
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from leakmeter.core.loaded import Plan
     from leakmeter.results.result import PartContent
     from leakmeter.results.results import Results
+
+HELD_RESULTS: Final = 1_000
+"""Of so many cases a call into a run keeps the results, which it has just made; those of more it reads when asked."""
 
 P = ParamSpec("P")
 Loading = ParamSpec("Loading")
@@ -323,14 +326,18 @@ def measured(
         for line in ready.plan.cases.notes:
             tell(line)
         watch = progress(model.backend, len(ready.prepared)) if how.progress else nullcontext(Callbacks())
+        kind = registry.instrument(plan.instrument).result
         with watch as callbacks:
             if how.out is None:
-                kind = registry.instrument(plan.instrument).result
                 make = results or partial(kind.from_run, params=asdict(plan.measure))
                 return Results(make(ready.measure(callbacks)), kind=kind, problems=ready.plan.cases.problems)
+            cases: tuple[Any, ...] | None = None
             with ready.measure_into(
                 Path(how.out), callbacks=callbacks, label=how.name, data=plan.cases.source
             ) as opened:
+                if len(ready.prepared) <= HELD_RESULTS:
+                    make = results or partial(kind.from_run, params=opened.spec.params)
+                    cases = tuple(make(opened.parts))
                 for _ in opened.parts:
                     pass  # each is written as it comes, and read again where it is asked for
-    return Run.opened(Path(opened.directory.place), results)
+    return Run.opened(Path(opened.directory.place), results, cases)

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 class Run(Results[Any]):
     """A finished run: the results of its cases, with what is kept of it in its directory.
 
-    `load_run` gives it, and so does a call with `out=`. Parts are read when they are asked for; iterating reads one
-    after another. What is made of all cases together is made once, and keeps their texts in memory.
+    `load_run` gives it, and so does a call with `out=`, which has the results of up to 1,000 cases at hand. Else parts
+    are read when they are asked for; iterating reads one after another. What is made of all cases together is made
+    once, and keeps their texts in memory.
 
     Args:
         reader: of its parts.
@@ -67,16 +68,27 @@ class Run(Results[Any]):
         return cls.opened(Path(path))
 
     @classmethod
-    def opened(cls, path: Path, results: Callable[[Iterable[PartContent]], Iterator[Any]] | None = None) -> Run:
-        """A run by its directory, or by its URL: then of a copy, which goes with the object."""
+    def opened(
+        cls,
+        path: Path,
+        results: Callable[[Iterable[PartContent]], Iterator[Any]] | None = None,
+        cases: tuple[Any, ...] | None = None,
+    ) -> Run:
+        """A run by its directory, or by its URL: then of a copy, which goes with the object. `cases` are its results,
+        where they are at hand; else they are read when they are asked for."""
         local = fetched(path)
         run = cls(PartReader.of_complete(RunDirectory(local)), results)
+        if cases is not None:
+            run.cases = cases
         if local is not path:
             weakref.finalize(run, forget_copy, local)
         return run
 
     @override
     def __iter__(self) -> Iterator[Any]:
+        if "cases" in vars(self):
+            yield from self.cases
+            return
         parts = self._reader.all_cases()
         yield from (self.kind.from_run(parts, self.spec["params"]) if self._results is None else self._results(parts))
 
