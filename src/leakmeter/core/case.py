@@ -52,6 +52,21 @@ class Case:
     """A whole chat instead of documents, without the answer: the last user message asks; the others are context."""
     decoding: str | None = None
     """How the response was chosen, one of `DECODINGS`, where that is known."""
+    control_contexts: tuple[Document, ...] = ()
+    """Contexts of other cases, a text each under the id of its case, which the response was not written from: what its
+    disclosures are held against. The cases and the measure decide them, so that they are not part of `record`."""
+
+    @property
+    def context_documents(self) -> tuple[Document, ...]:
+        """The documents, or what of the chat is context."""
+        if not self.messages:
+            return self.documents
+        asking = self.asking
+        out: list[Document] = []
+        for i, message in enumerate(self.messages):
+            stays = i == asking or message.fixed
+            out += [part for n, part in enumerate(message.parts) if not stays or n in message.retrieved]
+        return tuple(document for document in out if document.text)
 
     @property
     def has_only_system_context(self) -> bool:
@@ -84,8 +99,13 @@ class Case:
 
 
 def record_of(case: Any) -> JsonObject:
-    """A case, or what holds one, as what names a run: without the fields of `_UNSAID` that say nothing."""
-    return asdict(case, dict_factory=lambda pairs: {key: value for key, value in pairs if (key, value) not in _UNSAID})
+    """A case, or what holds one, as what names a run: without its controls, and the fields of `_UNSAID` that say
+    nothing."""
+    return asdict(case, dict_factory=_said)
+
+
+def _said(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
+    return {key: value for key, value in pairs if key != "control_contexts" and (key, value) not in _UNSAID}
 
 
 def unmeasured_answers(cases: Sequence[Any]) -> list[int]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LEVELS: Final = ("paragraph", "document")
 """Kinds of spans that hold the units of a case that is searched, the smaller first."""
+IRRELEVANT: Final = "irrelevant text"
+"""Name of the control of a case that has no other cases to be held against."""
 PLACEBO: Final = "placebo"
 """Name of the irrelevant piece of the prompts that have one."""
 
@@ -120,6 +122,9 @@ class ContextItem(Item):
     """The prompt with an irrelevant piece of a unit's typical length put in, at several places."""
     placebo_alone: Prompt | None = field(default=None, kw_only=True)
     """The blank prompt with that piece as its only context; None where there are no placebos."""
+    controls: Mapping[str, Prompt] = field(default_factory=dict, kw_only=True)
+    """The prompt with the context of another case in the place of its own, by that case's id: the response was not
+    written from it."""
     swaps: Mapping[str, Prompt] = field(default_factory=dict, kw_only=True)
     """The prompt with an invented value in the place of a span, for spans that are swapped too."""
     cut_together: Callable[[Collection[str]], Prompt] | None = field(default=None, compare=False, kw_only=True)

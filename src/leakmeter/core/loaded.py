@@ -40,7 +40,8 @@ class LoadedCases(Generic[_C]):
         unmarked: dict[str, list[int]] = {}
         kept: list[_C] = []
         problems = list(self.problems)
-        for case, n_unmeasured in zip(self.cases, unmeasured_answers(self.cases), strict=True):
+        cases = settings.with_controls(self.cases, measure)
+        for case, n_unmeasured in zip(cases, unmeasured_answers(self.cases), strict=True):
             try:
                 prepared_case = prepared.append(Origin(case, settings, measure, n_unmeasured))
                 kept.append(case)

@@ -72,6 +72,11 @@ class Measure(ABC):
         return 0
 
     @property
+    def n_controls(self) -> int:
+        """Contexts of other cases that each response is scored beside."""
+        return 0
+
+    @property
     def together(self) -> int:
         """Cases that are best scored together although their prompts have nothing in common."""
         return 1

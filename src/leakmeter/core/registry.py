@@ -55,6 +55,9 @@ class Settings(Protocol):
     def check_measure(self, measure: Measure) -> None:
         """`UsageError` where they do not go with what measures."""
 
+    def with_controls(self, cases: Sequence[Any], measure: Measure) -> Sequence[Any]:
+        """The cases, each with what it is held against of the others."""
+
     def prepare(self, case: Any, backend: Backend, measure: Measure) -> Prepared:
         """Tokenise and cut a case of these settings' kind for a back end, which has the tokenizer and the window;
         the measure has refused what it cannot measure. `LeakmeterError` where the case cannot be measured so."""
@@ -77,6 +80,10 @@ class PlainSettings:
 
     def check_measure(self, measure: Measure) -> None:
         """They go with any."""
+
+    def with_controls(self, cases: Sequence[Any], measure: Measure) -> Sequence[Any]:
+        """They need none."""
+        return cases
 
 
 @dataclass(frozen=True, slots=True)

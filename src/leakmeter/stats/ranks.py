@@ -223,6 +223,20 @@ def holm(ps: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def discoveries(ps: Sequence[float], share: float) -> list[bool]:
+    """Which p values belong to a list of which at most this share is expected to be false, in the same order.
+
+    By Benjamini and Hochberg's step-up rule (1995).
+
+    >>> discoveries([0.01, 0.04, 0.2], 0.1)
+    [True, True, False]
+    """
+    order = sorted(range(len(ps)), key=lambda i: ps[i])
+    n_kept = max((rank for rank, i in enumerate(order, 1) if ps[i] <= share * rank / len(ps)), default=0)
+    kept = set(order[:n_kept])
+    return [i in kept for i in range(len(ps))]
+
+
 def ranks_p(ranks: Sequence[int], sizes: Sequence[int]) -> float:
     """One-sided p that ranks, from 1 for the highest, are no higher than chance has them, in (0, 1]; 1 for no items.
 

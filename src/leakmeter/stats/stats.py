@@ -228,6 +228,17 @@ def share_told_apart(hits: int, n: int, by_chance: float) -> bool | None:
     return False if binom.cdf(hits, n, by_chance) <= _TAIL else None
 
 
+def share_at_most(hits: int, n: int, confidence: float = 0.95) -> float:
+    """Upper bound of a share of which `hits` of n items were seen, by Clopper and Pearson (1934).
+
+    >>> round(share_at_most(1, 75), 3)
+    0.062
+    """
+    from scipy.stats import beta
+
+    return 1.0 if hits >= n else float(beta.ppf(confidence, hits + 1, n - hits))
+
+
 def items_for_share(share: float, by_chance: float, *, beyond: int = 0) -> int | None:
     """Fewest items that would tell a share of hits from what chance makes; see `share_told_apart`.
 

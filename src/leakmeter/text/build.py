@@ -9,27 +9,23 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
 from leakmeter.core.backend import Backend, Tokenizer, response_texts
-from leakmeter.core.case import Case
-from leakmeter.core.item import PLACEBO, ContextItem, Lazily, Prepared, Span
+from leakmeter.core.case import Case, Document
+from leakmeter.core.item import IRRELEVANT, PLACEBO, ContextItem, Lazily, Prepared, Span
 from leakmeter.core.measure import Measure
 from leakmeter.core.plain import half_pair
 from leakmeter.core.prompt import CONTEXT, Piece, Prompt
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.overriding import override
-from leakmeter.text import sensitive, spans, templates, units
+from leakmeter.text import controls, sensitive, spans, templates, units
 from leakmeter.text.entities import FINDERS
 from leakmeter.text.entities.mention import Recogniser
+from leakmeter.text.irrelevant import form_of, irrelevant_text, language_of
 from leakmeter.text.layout import LOOSE, Layout
 from leakmeter.text.spans import Cover, Cuts
 
 REGION: Final = "US"
 Removal = Literal["drop", "mask", "retokenize"]
-_IRRELEVANT = (
-    " The library opens at nine on weekdays. A bus stops near the park every half hour. Bread is baked before dawn."
-    " The lake is calm in the evening, and boats are tied to the pier. Tickets are sold at the counter on the left."
-)
-
 _NOTHING_TO_REMOVE = (
     "nothing can be removed; mark the retrieved text with --context-from REGEX (a group of the user's "
     "turn), as a message of its own before it, of role 'tool' or with a 'name', or as 'context' in --data"
@@ -118,6 +114,10 @@ class PromptSettings(templates.TemplateOptions):
                 "of those that matter; give another unit, such as sentence"
             )
 
+    def with_controls(self, cases: Sequence[Case], measure: Measure) -> Sequence[Case]:
+        """Each with contexts of other cases that share nothing with its answer; see `controls`."""
+        return controls.with_controls(cases, measure.n_controls, region=self.region) if measure.n_controls else cases
+
     def prepare(self, case: Case, backend: Backend, measure: Measure) -> PreparedContext:
         if case.response is not None and measure.samples > 1:
             raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or give samples 1")
@@ -136,6 +136,7 @@ class PromptSettings(templates.TemplateOptions):
             n_reserved=measure.max_new_tokens,
             recognise=recognise,
             levels=measure.levels,
+            n_controls=measure.n_controls,
         )
 
     def unit_of(self, case: Case, default: str = "sentence") -> str:
@@ -174,10 +175,12 @@ def prepare(
     n_reserved: int,
     recognise: Recogniser | None = None,
     levels: bool = False,
+    n_controls: int = 0,
 ) -> PreparedContext:
     """Tokenise a case and cut it; `n_reserved` tokens of the window are kept free for a response still to be sampled.
     With `levels`, paragraphs and documents that units stand in are spans too; of unit 'auto', documents of two or more
-    sentences are, where there are several. `WindowError` for more tokens than fit, without `truncate`."""
+    sentences are, where there are several. With `n_controls`, a case without controls has an irrelevant text in its
+    answer's language and form as one. `WindowError` for more tokens than fit, without `truncate`."""
     _check_texts(case)
     unit = units.parse(settings.unit_of(case))
     template, layout, query = _layout(case, tokenizer, settings, unit)
@@ -206,7 +209,14 @@ def prepare(
     larger = spans.around(layout, unit) if levels else []
     if unit.kind == units.AUTO:
         larger = spans.documents_of(layout, covers)
-    item = _item(case.id, layout, covers, larger, settings, response, spare, tokenizer, window)
+    # An irrelevant text of another language would make any answer unlikely.
+    answer = case.response or layout.context
+    language = language_of(answer)
+    item = _item(case.id, layout, covers, larger, settings, response, spare, tokenizer, window, language)
+    if n_controls:
+        built_in = Document(IRRELEVANT, irrelevant_text(language, form_of(answer)))
+        others = case.control_contexts or (built_in,)
+        item = replace(item, controls=_control_prompts(others, layout, window, n_after))
     n_cut = n_before - len(layout.tokens)
     places = None if settings.sensitive is None else tuple(sensitive.read(settings.sensitive).find(layout.context))
     texts = {"context": layout.context, "query": query, **_sensitive_texts(places, settings.region)}
@@ -324,6 +334,7 @@ def _item(
     spare: int | None,
     tokenizer: Tokenizer,
     window: int | None,
+    language: str,
 ) -> ContextItem:
     swaps: Mapping[str, Prompt] = {}
     if settings.swap:
@@ -349,7 +360,7 @@ def _item(
     named = [_span(layout, numbers, cover, repeated.get(cover.name, ())) for cover in covers]
     covered = {span.name: (cover, span) for cover, span in zip(covers, named, strict=True)}
     cut = Cuts(layout, prompt, settings.removal, covered)
-    placed = placebos(prompt, named, spare, tokenizer)
+    placed = placebos(prompt, named, spare, tokenizer, language)
     return ContextItem(
         id=case_id,
         prompt=prompt,
@@ -365,6 +376,25 @@ def _item(
         cut_together=cut,
         window=window,
     )
+
+
+def _control_prompts(
+    contexts: Sequence[Document], layout: Layout, window: int | None, n_after: int
+) -> dict[str, Prompt]:
+    """The prompt with each control in the place of its context, cut to the context's length, and to the window."""
+    n_characters, n_tokens = len(layout.context), layout.n_tokens
+    prompts: dict[str, Prompt] = {}
+    for control in contexts:
+        text = control.text
+        while text:
+            other = layout.with_context(controls.shortened(text, n_characters))
+            # As long as the prompt that it stands beside, so that it fits where that one does, and costs no more.
+            over = other.n_tokens - (n_tokens if window is None else min(n_tokens, window - n_after))
+            if over <= 0:
+                prompts[control.name] = other.prompt()
+                break
+            text = controls.shortened(text, len(text) * max(len(other.tokens) - over, 0) // max(len(other.tokens), 1))
+    return prompts
 
 
 def _named_apart(new: Sequence[Cover], covers: Sequence[Cover]) -> list[Cover]:
@@ -394,13 +424,15 @@ def _span(layout: Layout, numbers: Sequence[int], cover: Cover, repeated: tuple[
     )
 
 
-def placebos(prompt: Prompt, named: Sequence[Span], spare: int | None, tokenizer: Tokenizer) -> tuple[Prompt, ...]:
+def placebos(
+    prompt: Prompt, named: Sequence[Span], spare: int | None, tokenizer: Tokenizer, language: str = "en"
+) -> tuple[Prompt, ...]:
     """The prompt with an irrelevant piece of a unit's median length at the start, middle and end of the context."""
     sizes = [span.n_tokens for span in named if span.kind == "unit"]
     n = max(1, round(statistics.median(sizes))) if sizes else 0
     if not n or (spare is not None and n > spare):
         return ()
-    text = tokenizer.encode_data(_IRRELEVANT, first=False).ids
+    text = tokenizer.encode_data(f" {irrelevant_text(language, 'prose')}", first=False).ids
     ids = (text * (n // len(text) + 1))[:n]
     context = [i for i, p in enumerate(prompt.pieces) if p.role == CONTEXT and not p.name.startswith(("#", LOOSE))]
     middle = context[len(context) // 2]

@@ -422,6 +422,14 @@ class Layout:
         parts = (Piece("before", FRAME, bare._ids[:at]), piece, Piece("behind", FRAME, bare._ids[at:]))
         return Prompt((*start, *(part for part in parts if part.ids)))
 
+    def with_context(self, text: str) -> Layout:
+        """Rendered and tokenised with another text as the only context, in the place of the longest document."""
+        sizes = [len(document.text) for document in self.documents]
+        at = sizes.index(max(sizes))
+        owner = self.owner_of(at)
+        texts = [text if i == at else "" for i in range(len(sizes))]
+        return self._anew(texts, self.owners - {owner})
+
     def _bare(self) -> Layout:
         return self._anew([""] * len(self.documents), self.owners)
 

@@ -10,6 +10,7 @@ from typing import Final
 from leakmeter.core.plain import counted, n_listed
 from leakmeter.instruments.influence import findings
 from leakmeter.instruments.influence.context import ContextStretch, doubt
+from leakmeter.instruments.influence.controls import FALSE_SHARE, ControlContext, FalseAlarms, told_apart
 from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.instruments.influence.search_report import is_partial
@@ -52,14 +53,14 @@ def shown_nats(disclosure: Disclosure) -> float | None:
     copied value of which the scoring model shows nothing."""
     if disclosure.evidence == "words":
         return None
-    return disclosure.nats if disclosure.nats > disclosure.floor_nats else disclosure.most_nats
+    return disclosure.own_nats if disclosure.own_nats > disclosure.floor_nats else disclosure.most_nats
 
 
 def strength(disclosure: Disclosure) -> str:
     nats = shown_nats(disclosure)
     if nats is None:
         return "copied; the scoring model shows no evidence"
-    return f"{nats_text(nats)}\u00a0nats{'' if nats == disclosure.nats else ' from one piece'}"
+    return f"{nats_text(nats)}\u00a0nats{'' if nats == disclosure.own_nats else ' from one piece'}"
 
 
 def personal(case: InfluenceResult) -> list[Disclosure]:
@@ -69,7 +70,33 @@ def personal(case: InfluenceResult) -> list[Disclosure]:
 
 def retold(case: InfluenceResult) -> list[Disclosure]:
     """Other content, in other words or drawn from several pieces, most nats first."""
-    return sorted((d for d in case.disclosed if not d.is_sensitive and d.relation != "copied"), key=lambda d: -d.nats)
+    return sorted(
+        (d for d in case.disclosed if not d.is_sensitive and d.relation != "copied"), key=lambda d: -d.own_nats
+    )
+
+
+def retold_of_all(cases: Sequence[InfluenceResult]) -> list[tuple[InfluenceResult, Disclosure]]:
+    """Other content in other words of all cases, as far as it can be told from what contexts of other cases do to
+    answers: a list of which at most `FALSE_SHARE` is expected to be false."""
+    rows = [(case, disclosure) for case in cases for disclosure in retold(case)]
+    kept = told_apart([disclosure.own_nats for _, disclosure in rows], _controls(cases))
+    return [row for row, is_kept in zip(rows, kept, strict=True) if is_kept]
+
+
+def _controls(cases: Sequence[InfluenceResult]) -> list[ControlContext]:
+    return [control for case in cases for control in case.controls]
+
+
+def false_alarms_text(cases: Sequence[InfluenceResult]) -> str | None:
+    """How often the rule is wrong on this data, in a sentence; None where no context of another case was there."""
+    alarms = FalseAlarms.of(_controls(cases))
+    if alarms is None:
+        return None
+    return (
+        f"False alarms: of {alarms.pairs:,} pairs of a response and a context of another case, {alarms.alarms:,} "
+        f"{'was' if alarms.alarms == 1 else 'were'} called a disclosure ({alarms.share:.1%}; at most "
+        f"{alarms.share_at_most:.0%} with 95 % confidence)."
+    )
 
 
 def kinds_text(disclosures: Sequence[Disclosure]) -> str:
@@ -81,7 +108,7 @@ def kinds_text(disclosures: Sequence[Disclosure]) -> str:
 def most(case: InfluenceResult) -> Disclosure | None:
     """The disclosure with most nats: of those personal or secret, else of those in other words, else of all."""
     first = [*personal(case), *retold(case)]
-    return first[0] if first else max(case.disclosed, key=lambda d: d.nats, default=None)
+    return first[0] if first else max(case.disclosed, key=lambda d: d.own_nats, default=None)
 
 
 def summary(case: InfluenceResult) -> str:
@@ -159,9 +186,10 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     n_drawn = max(len(case.samples) for case in cases)
     if n_drawn > 1:
         yield b.Text(f"Of up to {n_drawn} responses drawn for a case, only the first was examined.")
-    n = sum(bool(retold(case)) for case in cases)
+    told = retold_of_all(cases)
+    n = len({case.id for case, _ in told})
     if n:
-        spans = sum(len(retold(case)) for case in cases)
+        spans = len(told)
         verb = "says" if n == 1 else "say"
         subject = f"{n:,} of {len(cases):,} responses {verb}" if len(cases) > 1 else "It says"
         yield b.Text(
@@ -171,6 +199,16 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     if nowhere := [case for case in cases if _is_unexplained(case)]:
         verb = "has" if len(nowhere) == 1 else "have"
         yield b.Text((counted(len(nowhere), "response"), *ids_of(nowhere, len(cases)), f" {verb} {NOWHERE}."))
+    if (text := false_alarms_text(cases)) is not None:
+        yield b.Text(text)
+        n_cut = sum(len(retold(case)) for case in cases) - len(told)
+        if n_cut:
+            yield b.Text(
+                f"{n_cut:,} further span{'s' * (n_cut != 1)} in other words {'are' if n_cut != 1 else 'is'} not "
+                f"listed: contexts of other cases do as much, and at most {FALSE_SHARE:.0%} of the list is expected to "
+                "be false.",
+                "soft",
+            )
     yield b.Text(f"Searched: {SEARCHED}{_your_list(cases)}.", "soft")
     yield b.Text(
         "Not searched: text that is sensitive by its meaning, such as an illness or a debt, and names or codes "
@@ -228,7 +266,7 @@ def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None 
     sensitive, other = ([row for row in disclosed if row[1].is_sensitive is is_it] for is_it in (True, False))
     groups = {
         "Disclosed: personal or secret data": sensitive,
-        "Disclosed: in other words, or from several pieces": [row for row in other if row[1].relation != "copied"],
+        "Disclosed: in other words, or from several pieces": retold_of_all(cases),
         "Not shown to come from the documents: values in the documents that the model may also produce without them": [
             row for row in every if row[1].evidence is None
         ],
@@ -246,13 +284,13 @@ def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None 
 def _table(
     rows: Sequence[tuple[InfluenceResult, Disclosure]], caption: str, sections: Mapping[str, str], *, is_personal: bool
 ) -> b.Table:
-    rows = sorted(rows, key=lambda row: -row[1].nats)
+    rows = sorted(rows, key=lambda row: -row[1].own_nats)
     columns: b.Columns[tuple[InfluenceResult, Disclosure]] = [
         (b.Column("Case"), lambda row: b.Untrusted(row[0].id, 24)),
         (b.Column("What"), lambda row: kind_text(row[1].kind)),
         (b.Column("Response says"), lambda row: b.Untrusted(row[1].text, 80)),
         (b.Column("From"), lambda row: _origin(row[1])),
-        (b.Column("Nats", "signed_nats", shade=is_personal), lambda row: row[1].nats),
+        (b.Column("Nats", "signed_nats", shade=is_personal), lambda row: row[1].own_nats),
         (b.Column("Sure", "posterior"), lambda row: row[1].posterior),
         (b.Column("Known by", on="pages"), lambda row: row[1].found_by or ""),
     ]
@@ -260,6 +298,8 @@ def _table(
         "Case": bool(sections),
         "What": any(disclosure.kind != OTHER for _, disclosure in rows),
         "Known by": is_personal,
+        # Of an answer that another model may have written, this probability is not known to hold.
+        "Sure": all(case.response.sampled for case, _ in rows),
     }
     columns = [column for column in columns if shown.get(str(column[0].heading), True)]
     return b.Table(
@@ -302,7 +342,7 @@ def disclosed_span(
     return b.Disclosed(
         b.Untrusted(disclosure.text, 80),
         b.Untrusted(kind_text(disclosure.kind), 24),
-        disclosure.nats,
+        disclosure.own_nats,
         _marked_origin(disclosure, several=several) if origin is None else origin,
         (disclosure.first_token, disclosure.last_token + 1),
         [numbers[source.piece] for source in disclosure.sources if source.piece in numbers],

@@ -19,15 +19,17 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import Any, Final, Literal
 
 import numpy as np
 import regex
 
+from leakmeter.core.item import IRRELEVANT
 from leakmeter.core.measure import Texts
 from leakmeter.core.record import Record, Unbounded
+from leakmeter.instruments.influence.controls import ControlContext, mixture
 from leakmeter.instruments.influence.sources import Pieces, Source, finite, unbounded
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.stats import maximal_segments, posterior_from_even_odds
@@ -88,11 +90,14 @@ class Disclosure(DisclosedSpan):
     surprise_nats: Unbounded
     """−Σ_t log p̄(y_t | ∅): how unlikely the span is without the context; infinite where the context rules a token out,
     of which it is not known."""
+    control_nats: Unbounded | None
+    """What a mixture of contexts of other cases does to its tokens (`InfluenceResult.controls`): what it owes to the
+    style of such contexts. None without any."""
     placebo_nats: Unbounded | None
     """Most that an irrelevant text raises the tokens of a value, or of other content as many neighbouring tokens of the
     response; None where none fits."""
     floor_nats: Unbounded
-    """What the span has to be raised by: 3, or the noise or the placebo where these are more."""
+    """What `own_nats` has to be above: 3, or the noise or the placebo where these are more."""
     evidence: Evidence | None
     """'scores' where the context, or a source that has the value, raised the span above its floor; 'words' where it did
     not, as where the scoring model is too small to see it, and a source has the value that the model would not have
@@ -109,6 +114,11 @@ class Disclosure(DisclosedSpan):
     def is_sensitive(self) -> bool:
         """Whether it is something personal or secret, by a list, a recogniser or a shape."""
         return self.found_by is not None
+
+    @property
+    def own_nats(self) -> float:
+        """What the context did to it beyond what the contexts of other cases do."""
+        return self.nats - (self.control_nats or 0.0)
 
     @property
     def most_nats(self) -> float:
@@ -132,7 +142,16 @@ class _Numbers:
     noise: FloatArray
     placebos: FloatArray
     """(placebo, token): what each irrelevant text does, with signs."""
-    pieces: Pieces
+    control: FloatArray
+    """What contexts of other cases do together, as their mixture with the bare prompt; 0 without any."""
+    has_controls: bool
+    pieces: Pieces | None
+    """None where it is not asked which piece of the context does it."""
+
+    @property
+    def own(self) -> FloatArray:
+        """What the context did beyond what other contexts do, (token,)."""
+        return self.whole - self.control
 
     def placebo(self, tokens: slice) -> float | None:
         """Most that an irrelevant text raises these tokens, nats; None where none fits."""
@@ -149,14 +168,55 @@ class _Numbers:
 
 def disclosures(texts: Texts, series: PieceSeries) -> tuple[Disclosure, ...]:
     """What the first response of a case gives away, in its order, with the values below the floor."""
+    if not texts["responses"][0]["tokens"]:
+        return ()
+    answer = _answer(texts)
+    numbers = _numbers(texts, series, len(answer.edges) - 1)
+    outcomes = (_disclosure(answer.text, span, value, numbers) for span, value in _spans(answer, numbers))
+    return tuple(disclosure for disclosure in outcomes if disclosure is not None)
+
+
+def control_contexts(texts: Texts, series: PieceSeries) -> tuple[ControlContext, ...]:
+    """What the same rule says of each control, as if the first response had been written from it: it is held against
+    the other controls."""
+    controls = _controls(series)
+    if not controls or not texts["responses"][0]["tokens"]:
+        return ()
+    answer = _answer(texts)
+    known = _numbers(texts, series, len(answer.edges) - 1)
+    out = []
+    for case, nats in controls.items():
+        if case == IRRELEVANT:
+            continue  # of no case: it says nothing of how other contexts are taken
+        others = [other for name, other in controls.items() if name != case]
+        numbers = replace(known, whole=nats, control=mixture(others, len(nats)), pieces=None)
+        raised = [(value, _raised(span, value, numbers)) for span, value in _spans(answer, numbers)]
+        out.append(
+            ControlContext(
+                case=case,
+                nats=unbounded(float(nats.sum())),
+                disclosures=sum(own > floor for _, (own, floor, _) in raised),
+                worst_nats=unbounded(max((own for value, (own, _, _) in raised if value is None), default=0.0)),
+            )
+        )
+    return tuple(out)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The words of a response."""
+
+    text: str
+    edges: Sequence[int]
+    """Characters where tokens begin, and where the last one ends, (token + 1,)."""
+    known: Sequence[PersonalValue]
+
+
+def _answer(texts: Texts) -> _Answer:
     response = texts["responses"][0]
     tokens: Sequence[str] = response["tokens"]
-    if not tokens:
-        return ()
     # A token that ends the response says nothing that anybody reads.
     text = "".join(tokens)[: len(response["text"])]
-    edges = [0, *accumulate(map(len, tokens))]
-    numbers = _numbers(texts, series, len(tokens))
     known = values.find(
         text,
         texts["context"],
@@ -170,17 +230,25 @@ def disclosures(texts: Texts, series: PieceSeries) -> tuple[Disclosure, ...]:
             for start, end in span["ranges"]
         ],
     )
-    is_value = np.zeros(len(tokens), dtype=bool)
+    return _Answer(text, [0, *accumulate(map(len, tokens))], known)
+
+
+def _spans(answer: _Answer, numbers: _Numbers) -> list[tuple[_Word, PersonalValue | None]]:
+    """Values, and the stretches of other words that the context raised, in order."""
+    is_value = np.zeros(len(answer.edges) - 1, dtype=bool)
     spans: list[tuple[_Word, PersonalValue | None]] = []
-    for value in known:
-        first, last = _tokens_of(edges, value.start, value.end)
+    for value in answer.known:
+        first, last = _tokens_of(answer.edges, value.start, value.end)
         spans.append(((value.start, value.end, first, last), value))
         is_value[first:last] = True
-    places = [(value.start, value.end) for value in known]
-    spans += [(span, None) for span in _other_spans(text, edges, numbers, places, is_value)]
-    spans.sort(key=lambda span: span[0][:2])
-    outcomes = (_disclosure(text, span, value, numbers) for span, value in spans)
-    return tuple(disclosure for disclosure in outcomes if disclosure is not None)
+    places = [(value.start, value.end) for value in answer.known]
+    spans += [(span, None) for span in _other_spans(answer.text, answer.edges, numbers, places, is_value)]
+    return sorted(spans, key=lambda span: span[0][:2])
+
+
+def _controls(series: PieceSeries) -> dict[str, FloatArray]:
+    """What each control does to the tokens of the first response, by the id of its case."""
+    return {case: finite(values) for (sample, name, case), values in series.items() if not sample and name == "control"}
 
 
 def _tokens_of(edges: Sequence[int], start: int, end: int) -> tuple[int, int]:
@@ -194,12 +262,15 @@ def _numbers(texts: Texts, series: PieceSeries, n_tokens: int) -> _Numbers:
         values for (sample, name, _), values in series.items() if not sample and name in ("placebo", "placebo_alone")
     ]
     log_probs = series.get((0, "log_prob", ""), np.full(n_tokens, np.nan))
+    controls = _controls(series)
     return _Numbers(
         whole,
         # A token that the context rules out has another log-probability without it, which no series holds.
         np.where(np.isneginf(log_probs), finite(-log_probs), whole - log_probs),
         np.asarray(series[0, "noise", ""]),
         finite(np.asarray(placebos).reshape(len(placebos), n_tokens)),
+        mixture([*controls.values()], n_tokens),
+        bool(controls),
         Pieces(texts, series, n_tokens),
     )
 
@@ -263,7 +334,7 @@ def _words(text: str, values: Sequence[tuple[int, int]]) -> Iterator[tuple[int, 
 def _trimmed(segment: tuple[int, int], words: Sequence[_Word], numbers: _Numbers) -> tuple[int, int]:
     """A segment without the words at its ends that have less than half of the mean of its words."""
     start, end = segment
-    nats = [float(numbers.whole[first:last].sum()) for _, _, first, last in words[start:end]]
+    nats = [float(numbers.own[first:last].sum()) for _, _, first, last in words[start:end]]
     least = 0.5 * float(np.mean(nats))
     inner = [i for i, word in enumerate(nats) if word >= least]
     return start + inner[0], start + inner[-1] + 1
@@ -278,12 +349,19 @@ def _joined(
         if joined:
             before = joined[-1]
             between = scores[before[1] : segment[0]]
-            pieces = [numbers.pieces.strongest(words[start][2], words[end - 1][3]) for start, end in (before, segment)]
-            if len(between) <= 4 and np.isfinite(between).all() and pieces[0] == pieces[1]:
+            if len(between) <= 4 and np.isfinite(between).all() and _are_of_one_piece(before, segment, words, numbers):
                 joined[-1] = (before[0], segment[1])
                 continue
         joined.append(segment)
     return joined
+
+
+def _are_of_one_piece(one: tuple[int, int], other: tuple[int, int], words: Sequence[_Word], numbers: _Numbers) -> bool:
+    """Whether the same piece moves both segments most."""
+    if numbers.pieces is None:
+        return True
+    pieces = [numbers.pieces.strongest(words[start][2], words[end - 1][3]) for start, end in (one, other)]
+    return pieces[0] == pieces[1]
 
 
 def _score(numbers: _Numbers, first: int, last: int) -> float:
@@ -292,7 +370,18 @@ def _score(numbers: _Numbers, first: int, last: int) -> float:
     if last <= first:
         return -np.inf
     placebo = np.abs(numbers.placebos[:, first:last].sum(axis=1)).max(initial=0.0)
-    return float(numbers.whole[first:last].sum()) - max(0.5, float(placebo))
+    return float(numbers.own[first:last].sum()) - max(0.5, float(placebo))
+
+
+def _raised(span: _Word, value: PersonalValue | None, numbers: _Numbers) -> tuple[float, float, float | None]:
+    """How far the context raised a span beyond what the controls did, what it has to be raised by, and what an
+    irrelevant text raises it by, if one fits; nats."""
+    _, _, first, last = span
+    tokens = slice(first, last)
+    # A value stands where it stands; other spans were chosen among many by what the context did to them.
+    placebo = numbers.floor(last - first) if value is None else numbers.placebo(tokens)
+    floor = max(LEAST_NATS, float(finite(numbers.noise[tokens]).sum()), placebo or 0.0)
+    return float(numbers.own[tokens].sum()), floor, placebo
 
 
 def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _Numbers) -> Disclosure | None:
@@ -301,16 +390,15 @@ def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _N
     nats = float(numbers.whole[tokens].sum())
     uncertain = float(finite(numbers.noise[tokens]).sum())
     words = text[start:end]
+    assert numbers.pieces is not None
     sources = numbers.pieces.sources(words, is_value=value is not None, first=first, last=last, nats=nats)
     copied = [source for source, is_copied in sources if is_copied]
-    # A value stands where it stands; other spans were chosen among many by what the context did to them.
-    placebo = numbers.floor(last - first) if value is None else numbers.placebo(tokens)
-    floor = max(LEAST_NATS, uncertain, placebo or 0.0)
+    own, floor, placebo = _raised(span, value, numbers)
     # A piece that says a value shows what it does without the others too, which may say something else there.
     by_source = [source.most_nats for source in copied] if value is not None else []
     surprise = float(numbers.surprise[tokens].sum())
     evidence: Evidence | None = None
-    if max(nats, *by_source, -np.inf) > floor:
+    if max(own, *by_source, -np.inf) > floor:
         evidence = "scores"
     elif value is None or not copied:
         return None
@@ -333,6 +421,7 @@ def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _N
         interval_nats=(unbounded(nats - uncertain), unbounded(nats + uncertain)),
         posterior=posterior_from_even_odds(nats),
         surprise_nats=unbounded(surprise),
+        control_nats=unbounded(nats - own) if numbers.has_controls else None,
         placebo_nats=None if placebo is None else unbounded(placebo),
         floor_nats=unbounded(floor),
         evidence=evidence,

@@ -27,6 +27,7 @@ from leakmeter.stats import logspace
 from leakmeter.stats.arrays import FloatArray
 
 MOST_ROUNDS: Final = 8
+MOST_CONTROLS: Final = 16
 AUDITED: Final = "audited"
 SCREENED: Final = "screened"
 GROUPED: Final = "grouped"
@@ -41,7 +42,8 @@ class Influence(Measure):
     said elsewhere too; `swapped`, log p̄(y_t | D) − log p̄(y_t | D with a surrogate for D_i), for personal data that
     is swapped too; `whole`, for all of D; `placebo`, for an irrelevant piece added, and `placebo_alone`, for one
     as the only context, log p̄(y_t | irrelevant) − log p̄(y_t | ∅): what `without_this` and `whole` are held against;
-    `noise`, the difference that other neighbours in the computation make.
+    `control`, for the context D' of another case in the place of D, log p̄(y_t | D') − log p̄(y_t | ∅): what a
+    disclosure is held against; `noise`, the difference that other neighbours in the computation make.
 
     Of a context that is cut by unit 'auto', documents are scored first, then sentences of those that matter; sentences
     of the others have no numbers, and not all sentences are scored alone (see `ladder`).
@@ -71,6 +73,9 @@ class Influence(Measure):
     to state with that confidence that at most B of the pieces not listed exceed the K-th."""
     audit_rounds: int = 1
     """Maximum number of audit rounds; another round follows if one finds a piece that the screen missed."""
+    controls: int = 3
+    """Contexts of other cases of the same data that each response is scored beside, at most: what it owes to those too
+    is style, and no disclosure. 0 for none."""
 
     def __post_init__(self) -> None:
         refuse_bad(
@@ -80,6 +85,7 @@ class Influence(Measure):
             bounded("max-new-tokens", self.max_new_tokens, 1, MOST_NEW_TOKENS),
             (self.seed >= 0, "seed", self.seed, "0 or more"),
             bounded("audit-rounds", self.audit_rounds, 1, MOST_ROUNDS),
+            bounded("controls", self.controls, 0, MOST_CONTROLS),
         )
         if self.search is None and (self.audit is not None or self.audit_rounds != 1):
             raise UsageError("an audit checks what a search missed; give --search top:K with --audit")
@@ -98,6 +104,11 @@ class Influence(Measure):
     @property
     def auditing(self) -> Audit | None:
         return None if self.audit is None else Audit.parse(self.audit)
+
+    @property
+    @override
+    def n_controls(self) -> int:
+        return self.controls
 
     @property
     @override
@@ -185,7 +196,12 @@ class Influence(Measure):
         swapped = [name for name in names if name in item.swaps]
         irrelevant = [] if item.placebo_alone is None else [item.placebo_alone]
         whole = (item.prompt, *(item.cuts[name] for name in names))
-        extras = (*(item.alone[name] for name in names), *(item.swaps[name] for name in swapped), *irrelevant)
+        extras = (
+            *(item.alone[name] for name in names),
+            *(item.swaps[name] for name in swapped),
+            *irrelevant,
+            *item.controls.values(),
+        )
         # The bare prompt stands first: it is what every other mixes with.
         prompts = [(item.blank, *whole)] * len(responses)
         prompts[0] = (item.blank, *whole, *extras, *item.placebos) if found is None else (item.blank, *extras)
@@ -202,6 +218,7 @@ class Influence(Measure):
                 response_scored.alone = {name: next(rows) for name in names}
                 response_scored.swaps = {name: next(rows) for name in swapped}
                 response_scored.placebo_alone = next(rows) if irrelevant else None
+                response_scored.controls = {name: next(rows) for name in item.controls}
                 response_scored.placebos += rows
             check_possible(item, response_scored.values)
             scored.append(response_scored)
@@ -288,6 +305,10 @@ def _contrasts(
         yield measurement("swapped", whole - row, name)
     if scored.placebo_alone is not None:
         yield measurement("placebo_alone", scored.placebo_alone - bare)
+    for name, row in scored.controls.items():
+        with np.errstate(invalid="ignore"):
+            # Where both rule a token out, the other context does nothing to it.
+            yield measurement("control", np.nan_to_num(row - bare, nan=0.0, posinf=np.inf, neginf=-np.inf), name)
     for number, placebo in enumerate(scored.placebos):
         yield measurement("placebo", placebo - whole, str(number))
 

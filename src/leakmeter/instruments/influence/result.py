@@ -30,7 +30,8 @@ from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, doubt, with_noise_of
 from leakmeter.engine.storage.kept import Count, FieldError, KeptCase
 from leakmeter.engine.storage.kept import Series as KeptSeries
-from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
+from leakmeter.instruments.influence.controls import ControlContext
+from leakmeter.instruments.influence.disclosures import Disclosure, control_contexts, disclosures
 from leakmeter.instruments.influence.findings import telling
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUNDS, SCREENED
 from leakmeter.instruments.influence.searched import SearchSummary, is_exact, summary
@@ -104,6 +105,7 @@ class KeptInfluence(KeptContextCase):
         yield KeptSeries("swapped", first, names, is_needed=False)
         yield KeptSeries("placebo", first, None, is_needed=False)
         yield KeptSeries("placebo_alone", first, is_needed=False)
+        yield KeptSeries("control", first, None, is_needed=False)
 
     def _from_documents(self, scored: set[str]) -> tuple[list[str], list[str]]:
         """Pieces that have to be left out, and those of them that have to be scored alone.
@@ -405,7 +407,7 @@ class InfluenceResult(ContextResult):
     kept: ClassVar = KeptInfluence
     statistics: ClassVar = frozenset(
         ("token", "log_prob", "whole", "noise", "without_this", "only_this", "swapped", "placebo", "placebo_alone",
-         SCREENED, GROUPED, AUDITED)
+         "control", SCREENED, GROUPED, AUDITED)
     )  # fmt: skip
     quantities: ClassVar = _QUANTITIES
     so_far: ClassVar = (
@@ -424,6 +426,9 @@ class InfluenceResult(ContextResult):
     disclosures: tuple[Disclosure, ...] = ()
     """What the response gives away of the context, in its order, and beside it values that both say and that the model
     says anyway; see `disclosed`."""
+    controls: tuple[ControlContext, ...] = ()
+    """Contexts of other cases that the response was scored beside: what disclosures are held against, and what the
+    rule of disclosures says of each of them."""
     whole_signed_per_token_nats: tuple[Unbounded, ...]
     whole_mean_nats: float | None
     """As a piece's, of the whole context."""
@@ -493,6 +498,7 @@ class InfluenceResult(ContextResult):
             **cls.of_context(texts, series, params, alone_signed_nats, _warnings(texts, series)),
             pieces=tuple(pieces),
             disclosures=disclosures(texts, series),
+            controls=control_contexts(texts, series),
             whole_signed_per_token_nats=tuple(whole.tolist()),
             whole_mean_nats=mean,
             whole_interval_nats=interval,

@@ -23,6 +23,8 @@ class PieceScores:
     swaps: dict[str, FloatArray] = field(default_factory=dict)
     placebo_alone: FloatArray | None = None
     placebos: list[FloatArray] = field(default_factory=list)
+    controls: dict[str, FloatArray] = field(default_factory=dict)
+    """Beside contexts of other cases, by their ids."""
 
     @property
     def values(self) -> FloatArray:
