@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
@@ -99,7 +99,7 @@ def _controls(
     usable: list[tuple[float, Document]] = []
     least = min(_LEAST_SHARE * len(own.text), _LEAST_CHARACTERS)
     for other in others:
-        text = _left_of(contexts[other], said, known)
+        text = _left_of(contexts[other], {*map(tuple, own.words)}, said, known)
         if len(text) >= max(least, 1):
             distance = abs(log(len(text) / max(len(own.text), 1)))
             # Twice as long or half as long makes no difference; a longer one is cut.
@@ -112,12 +112,15 @@ def _controls(
     return tuple(chosen.values())[:n]
 
 
-def _left_of(context: _Context, said: frozenset[_Phrase], known: Sequence[frozenset[str]]) -> str:
-    """The text of a context without the documents that have what the answer says."""
+def _left_of(
+    context: _Context, own: Container[_Phrase], said: frozenset[_Phrase], known: Sequence[frozenset[str]]
+) -> str:
+    """The text of a context without documents that are the case's own, or have what its answer says."""
+    of_documents = zip(context.documents, context.words, context.phrases, context.vocabularies, strict=True)
     kept = [
         document.text
-        for document, phrases, vocabulary in zip(context.documents, context.phrases, context.vocabularies, strict=True)
-        if not (said & phrases) and not any(words <= vocabulary for words in known if words)
+        for document, words, phrases, vocabulary in of_documents
+        if tuple(words) not in own and not said & phrases and not any(value <= vocabulary for value in known if value)
     ]
     return SEPARATOR.join(kept)
 

@@ -12,8 +12,6 @@ from typing import Final, Literal
 
 import regex
 
-from leakmeter.text import matching
-
 TextForm = Literal["prose", "list", "json"]
 
 _SENTENCES: Final[dict[str, tuple[str, ...]]] = {
@@ -106,7 +104,7 @@ LANGUAGES: Final = tuple(_SENTENCES)
 _WORDS: Final = {
     "en": "a and are at for from have in is it not of on or that the this to was were will with you your",
     "de": "aber als am auch auf aus bei das dem den der die ein eine für hat ich im in ist mit nicht sie und von zu",
-    "fr": "à au aux avec ce cette dans de des du elle en est et il la le les ne nous ou par pas pour que qui sur une vous",
+    "fr": "à au avec ce cette dans de des du elle en est et il la le les ne nous ou par pas pour que qui sur une vous",
     "es": "al con de del el en es esta este ha la las lo los no para pero por que se sin su sus un una y",
     "it": "al alla che con da del della di e gli ha i il in la le lo nel non per più si sono un una",
     "pt": "a ao as com da de do dos e é em foi na não no o os para por que se são sua um uma você",
@@ -147,8 +145,13 @@ def language_of(text: str) -> str:
 def form_of(text: str) -> TextForm:
     """Whether a text is JSON, a list of items, or prose."""
     stripped = text.strip()
-    if stripped[:1] in ("{", "[") and stripped[-1:] in ("}", "]") and matching.words(stripped):
-        return "json"
+    if stripped[:1] in ("{", "[") and stripped[-1:] in ("}", "]"):
+        try:
+            json.loads(stripped)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return "json"
     lines = [line for line in stripped.splitlines() if line.strip()]
     return "list" if len(lines) > 2 and 2 * len(_ITEM.findall(stripped)) >= len(lines) else "prose"
 

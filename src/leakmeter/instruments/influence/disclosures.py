@@ -93,6 +93,8 @@ class Disclosure(DisclosedSpan):
     control_nats: Unbounded | None
     """What a mixture of contexts of other cases does to its tokens (`InfluenceResult.controls`): what it owes to the
     style of such contexts. None without any."""
+    own_nats: Unbounded
+    """`nats` less `control_nats`: what the context did to it beyond what contexts of other cases do."""
     placebo_nats: Unbounded | None
     """Most that an irrelevant text raises the tokens of a value, or of other content as many neighbouring tokens of the
     response; None where none fits."""
@@ -114,11 +116,6 @@ class Disclosure(DisclosedSpan):
     def is_sensitive(self) -> bool:
         """Whether it is something personal or secret, by a list, a recogniser or a shape."""
         return self.found_by is not None
-
-    @property
-    def own_nats(self) -> float:
-        """What the context did to it beyond what the contexts of other cases do."""
-        return self.nats - (self.control_nats or 0.0)
 
     @property
     def most_nats(self) -> float:
@@ -421,7 +418,8 @@ def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _N
         interval_nats=(unbounded(nats - uncertain), unbounded(nats + uncertain)),
         posterior=posterior_from_even_odds(nats),
         surprise_nats=unbounded(surprise),
-        control_nats=unbounded(nats - own) if numbers.has_controls else None,
+        control_nats=unbounded(float(numbers.control[tokens].sum())) if numbers.has_controls else None,
+        own_nats=unbounded(own),
         placebo_nats=None if placebo is None else unbounded(placebo),
         floor_nats=unbounded(floor),
         evidence=evidence,

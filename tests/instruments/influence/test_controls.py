@@ -1,0 +1,136 @@
+"""What an answer owes to its own context beyond what contexts of other cases do, and how often that is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import leakmeter
+from helpers.measure_items import readings_of
+from leakmeter.backends.toy import Toy
+from leakmeter.core.case import Case, Document
+from leakmeter.core.loaded import LoadedCases
+from leakmeter.core.prompt import Prompt
+from leakmeter.instruments.influence.controls import (
+    ControlContext,
+    FalseAlarms,
+    mixture,
+    p_values,
+    told_apart,
+)
+from leakmeter.instruments.influence.disclosures import control_contexts, disclosures
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.text.build import PromptSettings
+
+CASES = [
+    {"id": f"c{i}", "context": f"{name} lives in {town}.", "query": "Where?", "response": f"{name} lives in {town}."}
+    for i, (name, town) in enumerate([("Anna Ek", "Graz"), ("Bo Lee", "Oslo"), ("Cora Alm", "Turku"), ("Ed", "Ulm")])
+]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_mixture_is_bayes_rule_written_out(n: int) -> None:
+    rng = np.random.default_rng(n)
+    controls = [rng.normal(0, 3, size=6) for _ in range(n)]
+    rows = [np.zeros(6), *controls]
+    for t in range(6):
+        # The odds of each context, given the tokens before.
+        likelihoods = np.asarray([np.exp(row[:t].sum()) for row in rows])
+        posterior = likelihoods / likelihoods.sum()
+        expected = np.log(sum(p * np.exp(row[t]) for p, row in zip(posterior, rows, strict=True)))
+        assert mixture(controls, 6)[t] == pytest.approx(expected, abs=1e-12)
+    bayes_factor = np.log(np.mean([np.exp(row.sum()) for row in rows]))
+    assert mixture(controls, 6).sum() == pytest.approx(bayes_factor, abs=1e-12)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+def test_a_control_is_the_prompt_with_another_context_against_the_bare_one(weight: float) -> None:
+    cases = tuple(
+        Case(str(one["id"]), (Document("note", str(one["context"])),), "Where?", str(one["response"])) for one in CASES
+    )
+    settings, toy = PromptSettings(template="plain").resolved(), Toy()
+    prepared, _ = LoadedCases(cases).prepared(toy, settings, Influence(controls=2))
+    item = prepared[0].item
+    series = readings_of(toy, Influence(controls=2, cid_lambda=weight), item)
+
+    def rows(prompt: Prompt) -> np.ndarray:
+        at = [np.asarray([*prompt.ids.tolist(), *item.response[:t]]) for t in range(len(item.response))]
+        return np.stack([toy.logits(sequence, np.arange(len(sequence))) for sequence in at])
+
+    def by_hand(prompt: Prompt) -> np.ndarray:
+        logits = weight * rows(prompt) + (1 - weight) * rows(item.blank)
+        return logits[range(len(logits)), list(item.response)] - np.log(np.exp(logits).sum(axis=-1))
+
+    assert len(item.controls) == 2
+    for name, prompt in item.controls.items():
+        np.testing.assert_allclose(series[0, "control", name], by_hand(prompt) - by_hand(item.blank), atol=1e-9)
+
+
+def made(whole: list[float], controls: dict[str, list[float]]) -> tuple[dict[str, Any], dict[Any, Any]]:
+    tokens = ["Based", " on", " the", " record", ",", " she", " moved", " north", "."]
+    context = "He says that she went up there."
+    span = {"name": "s1", "kind": "unit", "document": "d", "ranges": [[0, len(context)]], "entity": None}
+    texts = {"responses": [{"text": "".join(tokens), "tokens": tokens}], "context": context, "query": ""}
+    n = len(tokens)
+    series: dict[Any, Any] = {(0, "whole", ""): np.asarray(whole), (0, "log_prob", ""): np.full(n, -1.0)}
+    series |= {(0, "noise", ""): np.zeros(n), (0, "without_this", "s1"): np.asarray(whole)}
+    series |= {(0, "control", name): np.asarray(values) for name, values in controls.items()}
+    return {**texts, "spans": [span]}, series
+
+
+STYLE = [4.0, 3.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+
+
+def test_style_is_no_disclosure_and_what_only_the_own_context_says_is_one() -> None:
+    whole = [4.0, 3.0, 3.0, 4.0, 0.0, 0.0, 5.0, 4.0, 0.0]
+    texts, series = made(whole, {})
+    alone = [found.text for found in disclosures(texts, series)]
+    assert any("Based on the record" in text for text in alone)
+    texts, series = made(whole, {"c1": STYLE, "c2": [0.5] * 9})
+    (found,) = disclosures(texts, series)
+    assert found.text == "moved north"
+    assert (found.nats, found.control_nats) == (9.0, pytest.approx(0.0, abs=1e-3))
+    assert found.own_nats == pytest.approx(9.0, abs=1e-3)
+    # Each control is held against the other, as if the answer had been written from it.
+    first, second = control_contexts(texts, series)
+    assert (first.case, first.disclosures, first.nats) == ("c1", 1, 14.0)
+    assert first.worst_nats > 10.0
+    assert (second.disclosures, second.worst_nats) == (0, 0.0)
+
+
+def test_an_infinite_control_leaves_nothing_of_its_own() -> None:
+    whole = [0.0] * 6 + [np.inf, 5.0, 0.0]
+    texts, series = made(whole, {"c1": [0.0] * 6 + [np.inf, 0.0, 0.0]})
+    (found,) = disclosures(texts, series)
+    assert found.text == "north"
+    assert np.isfinite(found.own_nats)
+
+
+def test_false_alarms_are_counted_with_their_bound() -> None:
+    controls = [ControlContext(case=str(i), nats=0.0, disclosures=int(i == 7), worst_nats=1.0) for i in range(75)]
+    alarms = FalseAlarms.of(controls)
+    assert alarms is not None
+    assert (alarms.pairs, alarms.alarms, alarms.share) == (75, 1, pytest.approx(1 / 75))
+    assert alarms.share_at_most == pytest.approx(0.0617, abs=1e-4)
+    assert FalseAlarms.of([]) is None
+
+
+def test_p_values_are_shares_of_the_pairs_that_do_as_much() -> None:
+    controls = [ControlContext(case=str(i), nats=0.0, disclosures=0, worst_nats=float(i)) for i in range(9)]
+    assert p_values([8.0, 8.5, 0.0, 4.0], controls) == [0.2, 0.1, 1.0, 0.6]
+    assert told_apart([8.5, 8.5], controls) == [True, True]
+    assert told_apart([8.5, 4.0, 4.0], controls) == [False, False, False]
+    assert told_apart([4.0], []) == [True]
+
+
+def test_reports_say_how_often_the_rule_is_wrong_here() -> None:
+    results = leakmeter.influence("toy", CASES)
+    assert {len(result.controls) for result in results} == {3}
+    text = str(results.report())
+    assert "of 12 pairs of a response and a context of another case, 0 were called a disclosure" in text
+    assert "(0.0%; at most 22% with 95 % confidence)" in text
+    assert leakmeter.influence("toy", CASES, controls=0)[0].controls == ()
+    # A given answer has no posterior of the reader's: nobody knows that it holds for who wrote it.
+    assert "Sure" not in text
