@@ -65,11 +65,11 @@ def test_what_most_contexts_say_is_their_form() -> None:
     assert {len(names) for names in controls_of(cases, 9).values()} == {5}
 
 
-def test_contexts_of_like_length_come_first() -> None:
-    long = " ".join(f"Line {i} says that it rains." for i in range(60))
-    cases = [case(i, record(name, long if i % 2 else "")) for i, name in enumerate(NAMES)]
-    # Those as long as their own, and then what is left.
+def test_contexts_most_like_the_own_one_come_first() -> None:
+    texts = [record(name) if i % 2 else f"Invoice: Total of {name}, due on {i} May." for i, name in enumerate(NAMES)]
+    cases = [case(i, text) for i, text in enumerate(texts)]
     assert {*controls_of(cases, 2)["c1"]} == {"c3", "c5"}
+    assert {*controls_of(cases, 2)["c0"]} == {"c2", "c4"}
 
 
 def test_what_is_retrieved_into_a_chat_is_its_context() -> None:

@@ -5,7 +5,8 @@ one says. What an answer owes to such a context is style; what it owes to its ow
 
 A document that has a value of the answer, or a phrase that the answer took from its own context, is no control but
 another source, as the same document in two cases is; a phrase that more than half of the other contexts have is their
-form, and counts for nothing. Of the contexts that are left those most like the case's own are taken.
+form, and counts for nothing. Of the contexts that are left those that share most words with the case's own are taken:
+records of the same kind, with the same names of fields.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import log
 from typing import Final
 
 import numpy as np
@@ -26,7 +26,7 @@ from leakmeter.text.entities import values
 from leakmeter.text.templates import SEPARATOR
 
 SEED: Final = 0
-_LOOKED_AT: Final = 24
+_LOOKED_AT: Final = 48
 """Other cases of which the controls of a case are chosen."""
 _PHRASE: Final = 4
 """Words in a row that are no coincidence."""
@@ -101,15 +101,21 @@ def _controls(
     for other in others:
         text = _left_of(contexts[other], {*map(tuple, own.words)}, said, known)
         if len(text) >= max(least, 1):
-            distance = abs(log(len(text) / max(len(own.text), 1)))
-            # Twice as long or half as long makes no difference; a longer one is cut.
-            usable.append((distance if distance > log(2) else 0.0, Document(cases[other].id, text)))
+            # Less than half as long, it can say less; a longer one is cut.
+            likeness = _likeness(own, contexts[other]) * min(1.0, 2 * len(text) / max(len(own.text), 1))
+            usable.append((-likeness, Document(cases[other].id, text)))
     usable.sort(key=lambda one: one[0])
     chosen: dict[str, Document] = {}
     for _, document in usable:
         if document.text not in {taken.text for taken in chosen.values()}:
             chosen.setdefault(document.name, document)
     return tuple(chosen.values())[:n]
+
+
+def _likeness(one: _Context, other: _Context) -> float:
+    """Share of words of either that both have."""
+    words, others = frozenset().union(*one.vocabularies), frozenset().union(*other.vocabularies)
+    return len(words & others) / max(len(words | others), 1)
 
 
 def _left_of(

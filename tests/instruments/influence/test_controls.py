@@ -16,7 +16,7 @@ from leakmeter.core.prompt import Prompt
 from leakmeter.instruments.influence.controls import (
     ControlContext,
     FalseAlarms,
-    mixture,
+    most_of,
     p_values,
     told_apart,
 )
@@ -30,19 +30,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("n", [1, 3])
-def test_a_mixture_is_bayes_rule_written_out(n: int) -> None:
-    rng = np.random.default_rng(n)
-    controls = [rng.normal(0, 3, size=6) for _ in range(n)]
-    rows = [np.zeros(6), *controls]
-    for t in range(6):
-        # The odds of each context, given the tokens before.
-        likelihoods = np.asarray([np.exp(row[:t].sum()) for row in rows])
-        posterior = likelihoods / likelihoods.sum()
-        expected = np.log(sum(p * np.exp(row[t]) for p, row in zip(posterior, rows, strict=True)))
-        assert mixture(controls, 6)[t] == pytest.approx(expected, abs=1e-12)
-    bayes_factor = np.log(np.mean([np.exp(row.sum()) for row in rows]))
-    assert mixture(controls, 6).sum() == pytest.approx(bayes_factor, abs=1e-12)
+def test_a_token_is_held_against_whichever_control_raised_it_most() -> None:
+    assert most_of([], 2).tolist() == [0.0, 0.0]
+    assert most_of([np.asarray([3.0, -1.0, -2.0]), np.asarray([1.0, 2.0, -1.0])], 3).tolist() == [3.0, 2.0, 0.0]
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5])
@@ -88,11 +78,11 @@ def test_style_is_no_disclosure_and_what_only_the_own_context_says_is_one() -> N
     texts, series = made(whole, {})
     alone = [found.text for found in disclosures(texts, series)]
     assert any("Based on the record" in text for text in alone)
-    texts, series = made(whole, {"c1": STYLE, "c2": [0.5] * 9})
+    texts, series = made(whole, {"c1": STYLE, "c2": [0.2] * 9})
     (found,) = disclosures(texts, series)
     assert found.text == "moved north"
-    assert (found.nats, found.control_nats) == (9.0, pytest.approx(0.0, abs=1e-3))
-    assert found.own_nats == pytest.approx(9.0, abs=1e-3)
+    # With the full stop, 0.2 nats of each of three tokens are the second control's.
+    assert (found.nats, found.control_nats, found.own_nats) == pytest.approx((9.0, 0.6, 8.4))
     # Each control is held against the other, as if the answer had been written from it.
     first, second = control_contexts(texts, series)
     assert (first.case, first.disclosures, first.nats) == ("c1", 1, 14.0)

@@ -29,7 +29,7 @@ import regex
 from leakmeter.core.item import IRRELEVANT
 from leakmeter.core.measure import Texts
 from leakmeter.core.record import Record, Unbounded
-from leakmeter.instruments.influence.controls import ControlContext, mixture
+from leakmeter.instruments.influence.controls import ControlContext, most_of
 from leakmeter.instruments.influence.sources import Pieces, Source, finite, unbounded
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.stats import maximal_segments, posterior_from_even_odds
@@ -91,8 +91,8 @@ class Disclosure(DisclosedSpan):
     """−Σ_t log p̄(y_t | ∅): how unlikely the span is without the context; infinite where the context rules a token out,
     of which it is not known."""
     control_nats: Unbounded | None
-    """What a mixture of contexts of other cases does to its tokens (`InfluenceResult.controls`): what it owes to the
-    style of such contexts. None without any."""
+    """The most that a context of another case, or none, does to each of its tokens, added up: what it owes to the style
+    of such contexts. None without any."""
     own_nats: Unbounded
     """`nats` less `control_nats`: what the context did to it beyond what contexts of other cases do."""
     placebo_nats: Unbounded | None
@@ -140,7 +140,7 @@ class _Numbers:
     placebos: FloatArray
     """(placebo, token): what each irrelevant text does, with signs."""
     control: FloatArray
-    """What contexts of other cases do together, as their mixture with the bare prompt; 0 without any."""
+    """The most that contexts of other cases do to each token; 0 without any."""
     has_controls: bool
     pieces: Pieces | None
     """None where it is not asked which piece of the context does it."""
@@ -186,7 +186,7 @@ def control_contexts(texts: Texts, series: PieceSeries) -> tuple[ControlContext,
         if case == IRRELEVANT:
             continue  # of no case: it says nothing of how other contexts are taken
         others = [other for name, other in controls.items() if name != case]
-        numbers = replace(known, whole=nats, control=mixture(others, len(nats)), pieces=None)
+        numbers = replace(known, whole=nats, control=most_of(others, len(nats)), pieces=None)
         raised = [(value, _raised(span, value, numbers)) for span, value in _spans(answer, numbers)]
         out.append(
             ControlContext(
@@ -266,7 +266,7 @@ def _numbers(texts: Texts, series: PieceSeries, n_tokens: int) -> _Numbers:
         np.where(np.isneginf(log_probs), finite(-log_probs), whole - log_probs),
         np.asarray(series[0, "noise", ""]),
         finite(np.asarray(placebos).reshape(len(placebos), n_tokens)),
-        mixture([*controls.values()], n_tokens),
+        most_of([*controls.values()], n_tokens),
         bool(controls),
         Pieces(texts, series, n_tokens),
     )

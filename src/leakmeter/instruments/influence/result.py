@@ -20,6 +20,7 @@ from leakmeter.core.quantity import (
     NumberOf,
     Quantities,
     Quantity,
+    RunQuantity,
     SoFar,
     at,
     less_unread,
@@ -30,7 +31,7 @@ from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, doubt, with_noise_of
 from leakmeter.engine.storage.kept import Count, FieldError, KeptCase
 from leakmeter.engine.storage.kept import Series as KeptSeries
-from leakmeter.instruments.influence.controls import ControlContext
+from leakmeter.instruments.influence.controls import ControlContext, FalseAlarms
 from leakmeter.instruments.influence.disclosures import Disclosure, control_contexts, disclosures
 from leakmeter.instruments.influence.findings import telling
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUNDS, SCREENED
@@ -325,6 +326,10 @@ _SHOWN_ONLY: Final = LowerBound(
 )
 
 
+def _false_alarms(cases: Sequence[CaseResult]) -> FalseAlarms | None:
+    return FalseAlarms.of(control for case in cases for control in case.controls)
+
+
 _QUANTITIES: Final[Quantities] = (
     of_response(
         "influence",
@@ -389,6 +394,13 @@ _QUANTITIES: Final[Quantities] = (
         floor=NOISE,
         lower_bound=_SHOWN_ONLY,
         usual="max",
+    ),
+    RunQuantity(
+        "influence.false_alarms",
+        "share of pairs",
+        "How often the rule of disclosures finds something in a response beside a context of another case, from which "
+        "it was not written.",
+        lambda cases: None if (alarms := _false_alarms(cases)) is None else alarms.share,
     ),
     Quantity(
         "influence.repeated",
