@@ -54,7 +54,14 @@ breaks: Any = importlib.import_module("mutants.__main__")
 MUTATED: Final = ("core/*.py", "stats/*.py", "privacy/*.py", "text/**/*.py")
 MUTATED_OF_INSTRUMENTS: Final = ("instruments/**/measure.py", "instruments/**/math.py")
 FAR: Final = (
-    *("tests/engine/execute/", "tests/fuzz/", "tests/habits/", "tests/products/integrations/", "tests/products/serve/", "tests/engine/stores/"),
+    *(
+        "tests/engine/execute/",
+        "tests/fuzz/",
+        "tests/habits/",
+        "tests/products/integrations/",
+        "tests/products/serve/",
+        "tests/engine/stores/",
+    ),
     *("tests/models/test_llama_cpp.py", "tests/backends/served/test_llamacpp_real.py"),
     "tests/products/doctor/test_faults_of_servers.py",
 )
