@@ -158,7 +158,11 @@ def probes(text: str, probed: Sequence[str] = PROBED) -> Iterator[tuple[int, str
     that is written out, or one that an object passes on for another (`__getattr__`), may be missing."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef) and node.name == "__getattr__":
-            yield from ((call.lineno, ast.unparse(call)) for call in ast.walk(node) if _is_probe(call, probed))
+            yield from (
+                (call.lineno, ast.unparse(call))
+                for call in ast.walk(node)
+                if isinstance(call, ast.Call) and _is_probe(call, probed)
+            )
         elif _is_probe(node, probed) and isinstance(node, ast.Call) and isinstance(node.args[1], ast.Constant):
             yield node.lineno, ast.unparse(node)
 
@@ -182,6 +186,36 @@ def all_probes(source: Path = SOURCE) -> list[str]:
     return found
 
 
+def files_of_an_instrument(source: Path = SOURCE) -> list[Path]:
+    """Files that an instrument needs: parts that every instrument has, and modules outside of its folder that name it.
+
+    Counted at the instrument that fewest modules name: what others have beside that, one can do without.
+    """
+    folders = [path.parent for path in sorted(source.glob("instruments/*/__init__.py")) if "INSTRUMENT" in _read(path)]
+    parts = set.intersection(*({path.name for path in folder.iterdir() if path.is_file()} for folder in folders))
+    folder, outside = min(
+        ((folder, _modules_that_name(folder, source)) for folder in folders), key=lambda one: len(one[1])
+    )
+    return [*(folder / name for name in sorted(parts)), *outside]
+
+
+def _modules_that_name(folder: Path, source: Path) -> list[Path]:
+    """Modules outside of an instrument's folder with its package, or with a text that is its name."""
+    called = "|".join([folder.name, *re.findall(r'^    name = "(\w+)"$', _read(folder / "__init__.py"), re.MULTILINE)])
+    named = re.compile(rf"""\binstruments(?:[./]| import ){folder.name}\b|["'](?:{called})["']""")
+    modules = [path for path in sorted(source.rglob("*.py*")) if path.suffix in (".py", ".pyi")]
+    return [path for path in modules if folder not in path.parents and named.search(_read(path))]
+
+
+def is_generated(path: Path) -> bool:
+    """Whether tests write the file anew: a schema, or a module that says so."""
+    return path.name == "schema.json" or "LEAKMETER_SNAPSHOTS" in _read(path)
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
 LINES: dict[str, Callable[[], float]] = {
     "trials a case": trials_a_case,
     "prefix trees a case": prefix_trees_a_case,
@@ -191,6 +225,8 @@ LINES: dict[str, Callable[[], float]] = {
     "imports hidden in texts": lambda: len(list(string_imports())),
     "top-level packages": lambda: len(packages()),
     "public class names with more than one definition": lambda: len(names_with_several_definitions()),
+    "files for a new instrument": lambda: len(files_of_an_instrument()),
+    "generated files of these": lambda: sum(map(is_generated, files_of_an_instrument())),
 }
 
 

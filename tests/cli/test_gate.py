@@ -1,6 +1,6 @@
 """`leakmeter gate`: exit codes, files, baselines, and contexts that were searched.
 
-What bounds and baselines say of numbers is in `tests/gating`.
+What bounds and baselines say of numbers is in `tests/products/gate`.
 """
 
 from __future__ import annotations
