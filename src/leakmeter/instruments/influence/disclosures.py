@@ -90,16 +90,11 @@ class Disclosure(DisclosedSpan):
     surprise_nats: Unbounded
     """−Σ_t log p̄(y_t | ∅): how unlikely the span is without the context; infinite where the context rules a token out,
     of which it is not known."""
-    control_nats: Unbounded | None
-    """The most that a context of another case, or none, does to each of its tokens, added up: what it owes to the style
-    of such contexts. None without any."""
-    own_nats: Unbounded
-    """`nats` less `control_nats`: what the context did to it beyond what contexts of other cases do."""
     placebo_nats: Unbounded | None
     """Most that an irrelevant text raises the tokens of a value, or of other content as many neighbouring tokens of the
     response; None where none fits."""
     floor_nats: Unbounded
-    """What `own_nats` has to be above: 3, or the noise or the placebo where these are more."""
+    """What `nats` less `control_nats` has to be above: 3, or the noise or the placebo where these are more."""
     evidence: Evidence | None
     """'scores' where the context, or a source that has the value, raised the span above its floor; 'words' where it did
     not, as where the scoring model is too small to see it, and a source has the value that the model would not have
@@ -109,6 +104,9 @@ class Disclosure(DisclosedSpan):
     """Of its first source."""
     source: str | None = field(repr=False)
     """Words of its first source."""
+    control_nats: Unbounded | None = None
+    """The most that a context of another case, or none, does to each of its tokens, added up: what it owes to the style
+    of such contexts. None without any."""
     sources: tuple[Source, ...]
     """Most nats first; several where the same is said more than once, or where only several together say it."""
 
@@ -116,6 +114,12 @@ class Disclosure(DisclosedSpan):
     def is_sensitive(self) -> bool:
         """Whether it is something personal or secret, by a list, a recogniser or a shape."""
         return self.found_by is not None
+
+    @property
+    def own_nats(self) -> float:
+        """`nats` less `control_nats`: what the context did to it beyond what contexts of other cases do."""
+        # Of a span that any context makes possible nothing is left.
+        return 0.0 if self.nats == self.control_nats else self.nats - (self.control_nats or 0.0)
 
     @property
     def most_nats(self) -> float:
@@ -419,7 +423,6 @@ def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _N
         posterior=posterior_from_even_odds(nats),
         surprise_nats=unbounded(surprise),
         control_nats=unbounded(float(numbers.control[tokens].sum())) if numbers.has_controls else None,
-        own_nats=unbounded(own),
         placebo_nats=None if placebo is None else unbounded(placebo),
         floor_nats=unbounded(floor),
         evidence=evidence,
