@@ -10,7 +10,7 @@ from serve import motion
 
 from helpers.report_browser import CHROMIUM
 
-SHOWN = Path(__file__).parents[2] / "docs/images/serve.webp"
+SHOWN = Path(__file__).parents[3] / "docs/images/serve.webp"
 
 
 def test_the_picture_of_the_readme_is_small_and_moves() -> None:
