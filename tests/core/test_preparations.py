@@ -9,9 +9,8 @@ import pytest
 
 import leakmeter
 from leakmeter.backends.toy import Toy
-from leakmeter.core.backend import Backend
 from leakmeter.core.case import Case, Document
-from leakmeter.core.item import Origin, Prepared
+from leakmeter.core.item import Origin
 from leakmeter.core.loaded import Preparations
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.influence.measure import Influence

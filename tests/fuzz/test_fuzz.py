@@ -58,7 +58,7 @@ from leakmeter.text.entities.find import find
 from leakmeter.text.templates import FilledTemplate, resolved
 
 CORPUS: Final = Path(__file__).with_name("corpus")
-SAMPLES: Final = Path(__file__).parents[2] / "src" / "leakmeter" / "samples"
+SAMPLES: Final = Path(__file__).parents[2] / "src" / "leakmeter" / "data" / "samples"
 STUDIES: Final = SAMPLES.parent / "studies" / "papers"
 KEY: Final = b"k" * 32
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from serve import motion
 
 from helpers.report_browser import CHROMIUM
+from products.serve import motion
 
 SHOWN = Path(__file__).parents[3] / "docs/images/serve.webp"
 
