@@ -59,7 +59,7 @@ from leakmeter.text.templates import FilledTemplate, resolved
 
 CORPUS: Final = Path(__file__).with_name("corpus")
 SAMPLES: Final = Path(__file__).parents[2] / "src" / "leakmeter" / "data" / "samples"
-STUDIES: Final = SAMPLES.parent / "studies" / "papers"
+STUDIES: Final = SAMPLES.parents[1] / "commands" / "studies" / "papers"
 KEY: Final = b"k" * 32
 
 
