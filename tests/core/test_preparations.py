@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import leakmeter
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import Origin
@@ -56,3 +58,20 @@ def test_what_is_in_memory_already_is_taken_as_it_is() -> None:
     assert cases[1] is every[1]
     assert cases.origins == list(ORIGINS[:2])
     assert Preparations.from_prepared(cases) is cases
+
+
+def test_a_case_beyond_those_held_is_prepared_twice_when_read_and_when_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    prepared: list[str] = []
+    usual = Origin.prepare
+    monkeypatch.setattr(
+        Origin, "prepare", lambda origin, backend: (prepared.append(origin.case.id), usual(origin, backend))[1]
+    )
+    cases = [origin.case for origin in ORIGINS]
+    leakmeter.influence("toy", cases, template="plain", out=tmp_path / "held")
+    assert sorted(prepared) == [case.id for case in cases]
+    monkeypatch.setattr(Preparations.__init__, "__defaults__", (0,))
+    prepared.clear()
+    leakmeter.influence("toy", cases, template="plain", out=tmp_path / "again")
+    assert sorted(prepared) == sorted(2 * [case.id for case in cases])

@@ -58,8 +58,8 @@ from leakmeter.text.entities.find import find
 from leakmeter.text.templates import FilledTemplate, resolved
 
 CORPUS: Final = Path(__file__).with_name("corpus")
-SAMPLES: Final = Path(__file__).parents[2] / "src" / "leakmeter" / "samples"
-STUDIES: Final = SAMPLES.parent / "studies" / "papers"
+SAMPLES: Final = Path(__file__).parents[2] / "src" / "leakmeter" / "data" / "samples"
+STUDIES: Final = SAMPLES.parents[1] / "commands" / "studies" / "papers"
 KEY: Final = b"k" * 32
 
 

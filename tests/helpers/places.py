@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 TESTS = ROOT / "tests"
-SAMPLES = ROOT / "src" / "leakmeter" / "samples"
+SAMPLES = ROOT / "src" / "leakmeter" / "data" / "samples"
 SHARED = ROOT.parent / "shared"
 
 

@@ -34,8 +34,15 @@ class LoadedCases(Generic[_C]):
     source: str | None = None
     """The file they are of, as it was given; None where they are of none, or its name may say whom they are about."""
 
-    def prepared(self, backend: Backend, settings: Settings, measure: Measure) -> tuple[Preparations, LoadedCases[_C]]:
-        """The cases tokenised and cut; and these cases with all problems and notes."""
+    def prepared(
+        self,
+        backend: Backend,
+        settings: Settings,
+        measure: Measure,
+        check: Callable[[Prepared], None] = lambda prepared: None,
+    ) -> tuple[Preparations, LoadedCases[_C]]:
+        """The cases tokenised and cut; and these cases with all problems and notes. `check` refuses all of them where
+        it raises: it is asked of each case while that is in memory."""
         prepared = Preparations(backend)
         unmarked: dict[str, list[int]] = {}
         kept: list[_C] = []
@@ -52,6 +59,8 @@ class LoadedCases(Generic[_C]):
                 if not self.skip_bad:
                     raise
                 problems.append(str(error))
+                continue
+            check(prepared_case)
         if not prepared:
             raise UsageError(f"none of {len(self.cases)} cases can be used; the first: {problems[0]}")
         notes = (*_notes(unmarked, len(prepared)), *_of_sharing(backend))

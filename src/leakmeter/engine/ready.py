@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from leakmeter.core.backend import Backend
+from leakmeter.core.backend import Backend, check_needs
 from leakmeter.core.files import made_for, remove_unused
+from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import Plan, Preparations
 from leakmeter.core.measure import Measure
 from leakmeter.core.urls import url_of
@@ -31,8 +32,13 @@ from leakmeter.engine.storage.stored import run_directory
 def make_ready(plan: Plan, backend: Backend) -> ReadyPlan:
     """A resolved plan's cases tokenised and cut for a back end; `LeakmeterError` where the back end or the measure
     cannot do what is asked of it."""
-    prepared, kept = plan.cases.prepared(backend, plan.settings, plan.measure)
-    return ready_of(replace(plan, cases=kept), backend, prepared)
+
+    def check(prepared: Prepared) -> None:
+        plan.measure.check(prepared.item)
+        check_needs(backend, plan.measure.needs(prepared.item))
+
+    prepared, kept = plan.cases.prepared(backend, plan.settings, plan.measure, check)
+    return ReadyPlan(replace(plan, cases=kept), backend, prepared)
 
 
 def ready_of(plan: Plan, backend: Backend, prepared: Preparations) -> ReadyPlan:

@@ -1,6 +1,6 @@
 """The Live page in motion, as an animated WebP: paste, scores stream in, cut the sentence, the answer without it.
 
-    PYTHONPATH=tests python -m serve.motion docs/images/serve.webp --model smollm2-135m
+    PYTHONPATH=tests python -m products.serve.motion docs/images/serve.webp --model smollm2-135m
 
 Frames are what headless Chromium shows. Each is shown for as long as it takes to see it, not for as long as the model
 took.

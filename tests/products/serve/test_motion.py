@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from serve import motion
 
 from helpers.report_browser import CHROMIUM
+from products.serve import motion
 
-SHOWN = Path(__file__).parents[2] / "docs/images/serve.webp"
+SHOWN = Path(__file__).parents[3] / "docs/images/serve.webp"
 
 
 def test_the_picture_of_the_readme_is_small_and_moves() -> None:

@@ -19,7 +19,7 @@ from leakmeter.errors import DataError, UnknownNameError, UsageError
 _ROOT: Final = r"(?:/|~[/\\]|[A-Za-z]:[/\\]|\\\\)"
 _QUOTED: Final = re.compile(rf"(['\"]){_ROOT}(?:[^'\"]*[/\\])?([^'\"/\\]+)[/\\]?\1")
 _BARE: Final = re.compile(r"(?<![\w.:/\\'\"])(?:~?/(?:[\w.@+~=-]+/)+|[A-Za-z]:\\(?:[^\s'\"\\]+\\)*)([\w.@+~=-]*)")
-_PACKAGE: Final = Path(__file__).resolve().parents[1]
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
 
 
 def without_paths(text: str) -> str:
