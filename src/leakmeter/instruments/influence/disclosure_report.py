@@ -10,7 +10,7 @@ from typing import Final
 from leakmeter.core.plain import counted, n_listed
 from leakmeter.instruments.influence import findings
 from leakmeter.instruments.influence.context import ContextStretch, doubt
-from leakmeter.instruments.influence.controls import FALSE_SHARE, ControlContext, FalseAlarms, told_apart
+from leakmeter.instruments.influence.controls import FALSE_SHARE, ControlContext, FalseAlarms, p_values, told_apart
 from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.instruments.influence.search_report import is_partial
@@ -266,14 +266,15 @@ def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None 
     sensitive, other = ([row for row in disclosed if row[1].is_sensitive is is_it] for is_it in (True, False))
     groups = {
         "Disclosed: personal or secret data": sensitive,
-        "Disclosed: in other words, or from several pieces": retold_of_all(cases),
+        "Disclosed: in other words, or from several pieces": (told := retold_of_all(cases)),
         "Not shown to come from the documents: values in the documents that the model may also produce without them": [
             row for row in every if row[1].evidence is None
         ],
     }
     for caption, rows in groups.items():
         if rows:
-            yield _table(rows, caption, sections, is_personal=rows is sensitive)
+            controls = _controls(cases) if rows is told else ()
+            yield _table(rows, caption, sections, is_personal=rows is sensitive, controls=controls)
     copied = [row for row in other if row[1].relation == "copied"]
     if copied:
         table = _table(copied, "Copied from the documents", sections, is_personal=False)
@@ -282,8 +283,14 @@ def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None 
 
 
 def _table(
-    rows: Sequence[tuple[InfluenceResult, Disclosure]], caption: str, sections: Mapping[str, str], *, is_personal: bool
+    rows: Sequence[tuple[InfluenceResult, Disclosure]],
+    caption: str,
+    sections: Mapping[str, str],
+    *,
+    is_personal: bool,
+    controls: Sequence[ControlContext] = (),
 ) -> b.Table:
+    """`controls` are what p values of the rows are of, if they have any."""
     rows = sorted(rows, key=lambda row: -row[1].own_nats)
     columns: b.Columns[tuple[InfluenceResult, Disclosure]] = [
         (b.Column("Case"), lambda row: b.Untrusted(row[0].id, 24)),
@@ -291,6 +298,7 @@ def _table(
         (b.Column("Response says"), lambda row: b.Untrusted(row[1].text, 80)),
         (b.Column("From"), lambda row: _origin(row[1])),
         (b.Column("Nats", "signed_nats", shade=is_personal), lambda row: row[1].own_nats),
+        (b.Column("p", "p_value"), lambda row: p_values([row[1].own_nats], controls)[0]),
         (b.Column("Sure", "posterior"), lambda row: row[1].posterior),
         (b.Column("Known by", on="pages"), lambda row: row[1].found_by or ""),
     ]
@@ -298,6 +306,7 @@ def _table(
         "Case": bool(sections),
         "What": any(disclosure.kind != OTHER for _, disclosure in rows),
         "Known by": is_personal,
+        "p": bool(controls),
         # Of an answer that another model may have written, this probability is not known to hold.
         "Sure": all(case.response.sampled for case, _ in rows),
     }
