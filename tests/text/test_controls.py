@@ -110,9 +110,10 @@ def test_a_case_without_others_is_held_against_an_irrelevant_text_in_its_languag
     settings = PromptSettings(template="plain").resolved()
     long = " ".join(f"Line {i} says that it rains." for i in range(60))
     (one,), _ = LoadedCases((case(0, long, response),)).prepared(Toy(), settings, Influence())
-    (control,) = one.item.controls.values()
-    assert list(one.item.controls) == [IRRELEVANT]
-    assert language in Toy().tokenizer.decode(control.ids.tolist())
+    assert list(one.item.controls) == [f"{IRRELEVANT} {number}" for number in (1, 2, 3)]
+    texts = [Toy().tokenizer.decode(control.ids.tolist()) for control in one.item.controls.values()]
+    assert all(language in text for text in texts)
+    assert len({*texts}) == 3
 
 
 def test_a_cut_text_ends_behind_a_word() -> None:

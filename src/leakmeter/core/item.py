@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LEVELS: Final = ("paragraph", "document")
 """Kinds of spans that hold the units of a case that is searched, the smaller first."""
 IRRELEVANT: Final = "irrelevant text"
-"""Name of the control of a case that has no other cases to be held against."""
+"""Begins the names of the controls of a case that has no other cases to be held against."""
 PLACEBO: Final = "placebo"
 """Name of the irrelevant piece of the prompts that have one."""
 

@@ -179,8 +179,8 @@ def prepare(
 ) -> PreparedContext:
     """Tokenise a case and cut it; `n_reserved` tokens of the window are kept free for a response still to be sampled.
     With `levels`, paragraphs and documents that units stand in are spans too; of unit 'auto', documents of two or more
-    sentences are, where there are several. With `n_controls`, a case without controls has an irrelevant text in its
-    answer's language and form as one. `WindowError` for more tokens than fit, without `truncate`."""
+    sentences are, where there are several. With `n_controls`, a case without controls has irrelevant texts in its
+    answer's language and form instead, up to three. `WindowError` for more tokens than fit, without `truncate`."""
     _check_texts(case)
     unit = units.parse(settings.unit_of(case))
     template, layout, query = _layout(case, tokenizer, settings, unit)
@@ -214,8 +214,10 @@ def prepare(
     language = language_of(answer)
     item = _item(case.id, layout, covers, larger, settings, response, spare, tokenizer, window, language)
     if n_controls:
-        built_in = Document(IRRELEVANT, irrelevant_text(language, form_of(answer)))
-        others = case.control_contexts or (built_in,)
+        others = case.control_contexts or tuple(
+            Document(f"{IRRELEVANT} {number}", irrelevant_text(language, form_of(answer), 2 * number - 2))
+            for number in range(1, min(n_controls, 3) + 1)
+        )
         item = replace(item, controls=_control_prompts(others, layout, window, n_after))
     n_cut = n_before - len(layout.tokens)
     places = None if settings.sensitive is None else tuple(sensitive.read(settings.sensitive).find(layout.context))

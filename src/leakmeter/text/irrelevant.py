@@ -156,14 +156,16 @@ def form_of(text: str) -> TextForm:
     return "list" if len(lines) > 2 and 2 * len(_ITEM.findall(stripped)) >= len(lines) else "prose"
 
 
-def irrelevant_text(language: str, form: TextForm) -> str:
+def irrelevant_text(language: str, form: TextForm, first: int = 0) -> str:
     """A text of five sentences that say nothing of any case.
 
     Args:
         language: one of `LANGUAGES`.
         form: as `form_of` tells it.
+        first: sentence to begin with, from 0; those before it come last.
     """
-    sentences = _SENTENCES[language]
+    begun = first % len(_SENTENCES[language])
+    sentences = (*_SENTENCES[language][begun:], *_SENTENCES[language][:begun])
     if form == "json":
         return json.dumps({"items": list(sentences)}, ensure_ascii=False, indent=1)
     if form == "list":

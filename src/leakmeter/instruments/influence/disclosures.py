@@ -187,7 +187,7 @@ def control_contexts(texts: Texts, series: PieceSeries) -> tuple[ControlContext,
     known = _numbers(texts, series, len(answer.edges) - 1)
     out = []
     for case, nats in controls.items():
-        if case == IRRELEVANT:
+        if case.startswith(f"{IRRELEVANT} "):
             continue  # of no case: it says nothing of how other contexts are taken
         others = [other for name, other in controls.items() if name != case]
         numbers = replace(known, whole=nats, control=most_of(others, len(nats)), pieces=None)
