@@ -54,7 +54,9 @@ def built(mask: int, zone: str) -> dict[str, bytes]:
         source, out = Path(scratch) / "source", Path(scratch) / "out"
         out.mkdir()
         with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-            packed.extractall(source, filter="data")
+            # Python before 3.11.4 has no filters; the archive is git's own.
+            packed.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
+            packed.extractall(source)
         for path in source.rglob("*"):
             path.chmod(path.stat().st_mode & ~mask)
         for hook in HOOKS:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import leakmeter
+from leakmeter import runs
 from leakmeter.cli import program
 from leakmeter.cli.runs import schema_of
-from leakmeter.core import registry
 from leakmeter.report.glossary import TERMS, Term
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples").glob("*.ipynb"))
@@ -90,7 +90,7 @@ def _by_name(term: Term) -> str:
 
 def fields_page() -> str:
     """The fields of each kind of result, and of the objects within it."""
-    return ABOUT_FIELDS + "\n".join(_fields_of(name) for name in registry.all_printed())
+    return ABOUT_FIELDS + "\n".join(_fields_of(name) for name in runs.all_printed())
 
 
 def _fields_of(name: str) -> str:

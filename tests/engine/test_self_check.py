@@ -298,7 +298,8 @@ def test_a_floor_of_bfloat16_covers_what_its_passes_differ_by() -> None:
 def test_a_self_check_costs_little() -> None:
     """Of the sample log; measured: 0.7 % of the tokens, and 1.0 % with the default model."""
     backend = backend_of(fresh_model("llama"))
-    results = leakmeter.influence(backend, resources.files("leakmeter") / "data/samples/files/log.jsonl", template="plain")
+    log = resources.files("leakmeter") / "data/samples/files/log.jsonl"
+    results = leakmeter.influence(backend, log, template="plain")
     n_run = sum(result.cost.tree_tokens for result in results)
     assert 0 < backend.n_self_check_tokens <= 0.02 * n_run
 
