@@ -50,6 +50,8 @@ class Measure(ABC):
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    unsaid: ClassVar[Params] = {}
+    """Values of parameters that `record` leaves out: what earlier versions did, which had no such parameter."""
 
     @property
     def documents_first(self) -> bool:

@@ -111,7 +111,7 @@ def _check_params(measure: Any, params: Params) -> None:
         raise FieldError("params", "has one that the measure has not")
     arguments = {name: _parameter(kinds[name], value, f"params.{name}") for name, value in params.items()}
     try:
-        needed = measure(**arguments).record().keys()
+        needed = measure(**{**measure.unsaid, **arguments}).record().keys()
     except (UsageError, TypeError):
         raise FieldError("params", "are none that the measure takes") from None
     for name in sorted(needed - params.keys()):

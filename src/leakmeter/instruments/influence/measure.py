@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -52,6 +52,8 @@ class Influence(Measure):
     of every piece that was screened, `grouped` the same without a group of pieces, of each of the group, and `audited`
     the round of the audit in which a piece was drawn.
     """
+
+    unsaid: ClassVar = {"controls": 0}
 
     temperature: float = 1.0
     """Temperature of the distribution that is measured and sampled from, above 0."""
@@ -127,7 +129,7 @@ class Influence(Measure):
         if self.search is None:
             for name in ("search", "audit", "audit_rounds"):
                 del params[name]
-        return params
+        return {name: value for name, value in params.items() if (name, value) not in self.unsaid.items()}
 
     @property
     def reduction(self) -> TargetLogProbs | MixtureLogProbs:
