@@ -164,6 +164,6 @@ def test_floors_and_what_is_of_a_run_as_a_whole() -> None:
         assert quantity.floor is not None
         assert quantity.floor(case) == (None if expected is None else pytest.approx(expected, rel=1e-12))
     of_runs = {name for name, one in QUANTITIES.items() if isinstance(one, RunQuantity)}
-    assert of_runs == {"icl.macro_f1", "pii.people_at_risk"}
+    assert of_runs == {"icl.macro_f1", "influence.false_alarms", "pii.people_at_risk"}
     # What may be published names none.
     assert private_generation.PublicTexts.quantities == ()

@@ -59,7 +59,7 @@ def test_few_cases_are_predicted_one_by_one(counted: Counted) -> None:
     told, kept = forecast(counted, plan_of(some))
     assert Counted.n == len(told.cases) == told.n_cases == len(kept.cases) == EXACT_CASES
     assert told.sampled_cases is None
-    prepared = [SETTINGS.prepare(case, Toy(), MEASURE) for case in some]
+    prepared, _ = LoadedCases(tuple(some)).prepared(Toy(), SETTINGS, MEASURE)
     again = predicted_cases(Predictor(Toy()), MEASURE, prepared)
     assert [case.tree_tokens for case in told.cases] == [case.tree_tokens for case in again.cases]
 
