@@ -109,7 +109,7 @@ def test_a_control_is_the_prompt_with_another_context_and_no_longer() -> None:
 def test_a_case_without_others_is_held_against_an_irrelevant_text_in_its_language(response: str, language: str) -> None:
     settings = PromptSettings(template="plain").resolved()
     long = " ".join(f"Line {i} says that it rains." for i in range(60))
-    (one,), _ = LoadedCases((case(0, long, response),)).prepared(Toy(), settings, Influence())
+    (one,), _ = LoadedCases((case(0, long, response),)).prepared(Toy(), settings, Influence(controls=3))
     assert list(one.item.controls) == [f"{IRRELEVANT} {number}" for number in (1, 2, 3)]
     texts = [Toy().tokenizer.decode(control.ids.tolist()) for control in one.item.controls.values()]
     assert all(language in text for text in texts)

@@ -209,9 +209,10 @@ def prepare(
     larger = spans.around(layout, unit) if levels else []
     if unit.kind == units.AUTO:
         larger = spans.documents_of(layout, covers)
-    # An irrelevant text of another language would make any answer unlikely.
+    # An irrelevant text of another language would make any answer unlikely; without controls it is English, and numbers
+    # are those of earlier versions.
     answer = case.response or layout.context
-    language = language_of(answer)
+    language = language_of(answer) if n_controls else "en"
     item = _item(case.id, layout, covers, larger, settings, response, spare, tokenizer, window, language)
     if n_controls:
         others = case.control_contexts or tuple(

@@ -110,17 +110,20 @@ def test_false_alarms_are_counted_with_their_bound() -> None:
 def test_p_values_are_shares_of_the_pairs_that_do_as_much() -> None:
     controls = [ControlContext(case=str(i), nats=0.0, disclosures=0, worst_nats=float(i)) for i in range(9)]
     assert p_values([8.0, 8.5, 0.0, 4.0], controls) == [0.2, 0.1, 1.0, 0.6]
-    assert told_apart([8.5, 8.5], controls) == [True, True]
-    assert told_apart([8.5, 4.0, 4.0], controls) == [False, False, False]
-    assert told_apart([4.0], []) == [True]
+    # Of few pairs nothing follows; of more, a list is cut.
+    assert told_apart([8.5, 4.0], controls) == told_apart([8.5, 4.0], []) == [True, True]
+    assert told_apart([8.5, 8.5, 4.0], 2 * controls) == [True] * 3
+    many = 3 * controls
+    assert told_apart([8.5, 8.5], many) == [True, True]
+    assert told_apart([8.5, 4.0, 4.0], many) == [False, False, False]
 
 
 def test_reports_say_how_often_the_rule_is_wrong_here() -> None:
-    results = leakmeter.influence("toy", CASES)
+    results = leakmeter.influence("toy", CASES, controls=3)
     assert {len(result.controls) for result in results} == {3}
     text = str(results.report())
     assert "of 12 pairs of a response and a context of another case, 0 were called a disclosure" in text
     assert "(0.0%; at most 22% with 95 % confidence)" in text
-    assert leakmeter.influence("toy", CASES, controls=0)[0].controls == ()
+    assert leakmeter.influence("toy", CASES)[0].controls == ()
     # A given answer has no posterior of the reader's: nobody knows that it holds for who wrote it.
     assert "Sure" not in text

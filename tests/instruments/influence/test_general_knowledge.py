@@ -46,13 +46,13 @@ def disclosed(results: Any) -> list[tuple[str, str]]:
 def test_what_everybody_knows_is_no_disclosure_in_any_language(meter: leakmeter.Meter) -> None:
     rows = [json.loads(line) for line in ANSWERS.read_text(encoding="utf-8").splitlines()]
     assert len(rows) == 40
-    assert disclosed(meter.influence(rows)) == []
+    assert disclosed(meter.influence(rows, controls=3)) == []
     # One by one, they are held against irrelevant texts.
-    assert [one for row in rows[::4] for one in disclosed(meter.influence([row]))] == []
+    assert [one for row in rows[::4] for one in disclosed(meter.influence([row], controls=3))] == []
 
 
 @pytest.mark.long
 def test_thanks_are_no_disclosure(meter: leakmeter.Meter) -> None:
     rows = [chat(number, *texts) for number, texts in enumerate(CHATS)]
-    assert disclosed(meter.influence(rows)) == []
-    assert [one for row in rows for one in disclosed(meter.influence([row]))] == []
+    assert disclosed(meter.influence(rows, controls=3)) == []
+    assert [one for row in rows for one in disclosed(meter.influence([row], controls=3))] == []

@@ -18,7 +18,6 @@ from helpers.serving import CASE, HEADERS, asked
 from leakmeter.core.self_check import SelfCheck
 from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import UnknownNameError
-from leakmeter.instruments.influence.measure import Influence
 from leakmeter.products.serve import live, serving
 from leakmeter.products.serve.live import Typed
 from leakmeter.products.serve.serving import Serving
@@ -50,11 +49,7 @@ def test_pieces_come_one_by_one_with_the_numbers_of_the_library(made: TestClient
     assert done["floor"] == scale.nats_text(expected.noise_floor_nats)
 
 
-def test_what_an_answer_gives_away_is_listed_and_marked_as_soon_as_the_context_is_scored(
-    made: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The toy writes such digits behind any text: held against an irrelevant one, none is of this context.
-    monkeypatch.setattr(Influence, "n_controls", 0)
+def test_what_an_answer_gives_away_is_listed_and_marked_as_soon_as_the_context_is_scored(made: TestClient) -> None:
     number = "6" * 16
     told = asked(made, "measure", response=number)
     (expected,) = leakmeter.influence("toy", **{**CASE, "response": number}, group=True).disclosed

@@ -24,6 +24,9 @@ from leakmeter.stats.stats import share_at_most
 
 FALSE_SHARE: Final = 0.1
 """Of a list of spans in other words, how much may be expected to be false."""
+LEAST_PAIRS: Final = 19
+"""Pairs of a response and a context of another case with which the smallest p value is 0.05: with fewer no list is
+cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,8 @@ def p_values(own_nats: Sequence[float], controls: Sequence[ControlContext]) -> l
 
 
 def told_apart(own_nats: Sequence[float], controls: Sequence[ControlContext]) -> list[bool]:
-    """Which of these spans belong to a list of which at most `FALSE_SHARE` is expected to be false; all without
-    controls, with which nothing can be said."""
-    return discoveries(p_values(own_nats, controls), FALSE_SHARE) if controls else [True] * len(own_nats)
+    """Which of these spans belong to a list of which at most `FALSE_SHARE` is expected to be false; all where there are
+    fewer pairs than `LEAST_PAIRS`."""
+    if len(controls) < LEAST_PAIRS:
+        return [True] * len(own_nats)
+    return discoveries(p_values(own_nats, controls), FALSE_SHARE)

@@ -307,8 +307,8 @@ def _table(
         "What": any(disclosure.kind != OTHER for _, disclosure in rows),
         "Known by": is_personal,
         "p": bool(controls),
-        # Of an answer that another model may have written, this probability is not known to hold.
-        "Sure": all(case.response.sampled for case, _ in rows),
+        # It is against no context at all: beside other contexts it is not known to hold of an answer that was given.
+        "Sure": all(case.response.sampled or not case.controls for case, _ in rows),
     }
     columns = [column for column in columns if shown.get(str(column[0].heading), True)]
     return b.Table(
