@@ -84,7 +84,7 @@ def retold_of_all(cases: Sequence[InfluenceResult]) -> list[tuple[InfluenceResul
 
 
 def _controls(cases: Sequence[InfluenceResult]) -> list[ControlContext]:
-    return [control for case in cases for control in case.controls]
+    return [control for case in cases for control in case.controls or ()]
 
 
 def false_alarms_text(cases: Sequence[InfluenceResult]) -> str | None:

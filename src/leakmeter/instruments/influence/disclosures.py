@@ -28,6 +28,7 @@ import regex
 
 from leakmeter.core.item import IRRELEVANT
 from leakmeter.core.measure import Texts
+from leakmeter.core.plain import SELDOM
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.instruments.influence.controls import ControlContext, most_of
 from leakmeter.instruments.influence.sources import Pieces, Source, finite, unbounded
@@ -104,9 +105,9 @@ class Disclosure(DisclosedSpan):
     """Of its first source."""
     source: str | None = field(repr=False)
     """Words of its first source."""
-    control_nats: Unbounded | None = None
+    control_nats: Unbounded | None = field(default=None, metadata={SELDOM: True})
     """The most that a context of another case, or none, does to each of its tokens, added up: what it owes to the style
-    of such contexts. None without any."""
+    of such contexts. There only where it is so."""
     sources: tuple[Source, ...]
     """Most nats first; several where the same is said more than once, or where only several together say it."""
 

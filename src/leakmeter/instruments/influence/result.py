@@ -327,7 +327,7 @@ _SHOWN_ONLY: Final = LowerBound(
 
 
 def _false_alarms(cases: Sequence[CaseResult]) -> FalseAlarms | None:
-    return FalseAlarms.of(control for case in cases for control in case.controls)
+    return FalseAlarms.of(control for case in cases for control in case.controls or ())
 
 
 _QUANTITIES: Final[Quantities] = (
@@ -438,9 +438,9 @@ class InfluenceResult(ContextResult):
     disclosures: tuple[Disclosure, ...] = ()
     """What the response gives away of the context, in its order, and beside it values that both say and that the model
     says anyway; see `disclosed`."""
-    controls: tuple[ControlContext, ...] = ()
+    controls: tuple[ControlContext, ...] | None = field(default=None, metadata={SELDOM: True})
     """Contexts of other cases that the response was scored beside: what disclosures are held against, and what the
-    rule of disclosures says of each of them."""
+    rule of disclosures says of each of them. There only where it is so."""
     whole_signed_per_token_nats: tuple[Unbounded, ...]
     whole_mean_nats: float | None
     """As a piece's, of the whole context."""
@@ -510,7 +510,7 @@ class InfluenceResult(ContextResult):
             **cls.of_context(texts, series, params, alone_signed_nats, _warnings(texts, series)),
             pieces=tuple(pieces),
             disclosures=disclosures(texts, series),
-            controls=control_contexts(texts, series),
+            controls=control_contexts(texts, series) or None,
             whole_signed_per_token_nats=tuple(whole.tolist()),
             whole_mean_nats=mean,
             whole_interval_nats=interval,

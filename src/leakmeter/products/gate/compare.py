@@ -184,6 +184,18 @@ def compare(first: MeasuredCases, second: MeasuredCases, names: Sequence[str] = 
             if omitted.quantity == missing[0]
         )
         raise UsageError(f"none of the {len(pairs)} pairs of cases has {missing[0]} in both runs{reasons}")
+    of_runs = (
+        WholeMoved(
+            quantity.name,
+            quantity.unit,
+            quantity.about,
+            quantity.worse,
+            quantity.compute([first.cases[i] for i, _ in pairs]),
+            quantity.compute([second.cases[j] for _, j in pairs]),
+        )
+        for quantity in chosen
+        if isinstance(quantity, RunQuantity)
+    )
     return Comparison(
         first.measure,
         len(pairs),
@@ -193,18 +205,8 @@ def compare(first: MeasuredCases, second: MeasuredCases, names: Sequence[str] = 
         tuple(settings),
         incomparable(settings, of_first, of_second, second.defining),
         tuple(replace(change, holm_p=p) for change, p in zip(moved, together, strict=True)),
-        tuple(
-            WholeMoved(
-                quantity.name,
-                quantity.unit,
-                quantity.about,
-                quantity.worse,
-                quantity.compute([first.cases[i] for i, _ in pairs]),
-                quantity.compute([second.cases[j] for _, j in pairs]),
-            )
-            for quantity in chosen
-            if isinstance(quantity, RunQuantity)
-        ),
+        # What neither run has is no line, unless it was asked for.
+        tuple(moved for moved in of_runs if names or (moved.first, moved.second) != (None, None)),
         tuple(left_out),
     )
 
