@@ -1,15 +1,6 @@
 """Logs of the answers that a program gives: from LangChain, LlamaIndex, OpenTelemetry, or by hand.
 
-None of these libraries is imported, and nothing is sent anywhere. The code is in `products/integrations`.
+None of these libraries is imported, and nothing is sent anywhere.
 """
 
-from leakmeter.products.integrations import (
-    AnswerLog,
-    AnswerSpanProcessor,
-    LangChainCallback,
-    LlamaIndexCallback,
-    answering,
-    log_answer,
-)
-
-__all__ = ["AnswerLog", "AnswerSpanProcessor", "LangChainCallback", "LlamaIndexCallback", "answering", "log_answer"]
+from leakmeter.products.integrations import *  # noqa: F403 - a door: its names stand there

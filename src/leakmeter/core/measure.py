@@ -74,8 +74,8 @@ class Measure(ABC):
         return 0
 
     @property
-    def n_controls(self) -> int:
-        """Contexts of other cases that each response is scored beside."""
+    def controls(self) -> int:
+        """Most contexts of other cases that each response is scored beside."""
         return 0
 
     @property

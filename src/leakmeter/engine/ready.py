@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import Plan, Preparations
 from leakmeter.core.measure import Measure
 from leakmeter.core.urls import url_of
-from leakmeter.engine.measure import Callbacks, check_answered, measure_cases, n_parts
+from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
 from leakmeter.engine.slices import Slice
 from leakmeter.engine.storage.parts import Part
 from leakmeter.engine.storage.pseudonym import NONCE_FILES
@@ -32,21 +33,22 @@ from leakmeter.engine.storage.stored import run_directory
 def make_ready(plan: Plan, backend: Backend) -> ReadyPlan:
     """A resolved plan's cases tokenised and cut for a back end; `LeakmeterError` where the back end or the measure
     cannot do what is asked of it."""
-
-    def check(prepared: Prepared) -> None:
-        plan.measure.check(prepared.item)
-        check_needs(backend, plan.measure.needs(prepared.item))
-
+    check = partial(_check, plan.measure, backend)
     prepared, kept = plan.cases.prepared(backend, plan.settings, plan.measure, check)
     return ReadyPlan(replace(plan, cases=kept), backend, prepared)
 
 
 def ready_of(plan: Plan, backend: Backend, prepared: Preparations) -> ReadyPlan:
     """As `make_ready`, of cases that are prepared already."""
-    # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
-    plan.measure.check(prepared[0].item)
-    check_answered(backend, plan.measure, prepared)
+    for case in prepared:
+        _check(plan.measure, backend, case)
     return ReadyPlan(plan, backend, prepared)
+
+
+def _check(measure: Measure, backend: Backend, prepared: Prepared) -> None:
+    """Refuse, before anything is written, what the measure cannot do with a case, or the back end cannot answer."""
+    measure.check(prepared.item)
+    check_needs(backend, measure.needs(prepared.item))
 
 
 class OpenRun(NamedTuple):

@@ -1,7 +1,7 @@
 """Contexts of other cases of the same log: what an answer is held against that was not written from them.
 
 They have the frame, the format, the language and the tone of the context that was read, and nothing of what only that
-one says. What an answer owes to such a context is style; what it owes to its own beyond that came from there.
+one says. What such a context raises in an answer is style; what its own raises beyond that came from there.
 
 A document that has a value of the answer, or a phrase that the answer took from its own context, is no control but
 another source, as the same document in two cases is; a phrase that more than half of the other contexts have is their
@@ -12,13 +12,14 @@ records of the same kind, with the same names of fields.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
+from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 
 from leakmeter.core.case import Case, Document
 from leakmeter.text import matching
@@ -34,7 +35,8 @@ _LEAST_SHARE: Final = 0.25
 """Of the length of a case's own context that a control has to have, or `_LEAST_CHARACTERS`."""
 _LEAST_CHARACTERS: Final = 200
 
-_Phrase = tuple[str, ...]
+_Hashes = npt.NDArray[np.uint32]
+"""Distinct hashes of words or of phrases, ascending: the words of thousands of contexts would fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -44,29 +46,40 @@ class _Context:
     documents: tuple[Document, ...]
 
     @cached_property
-    def words(self) -> list[list[str]]:
-        """Folded words of each document."""
-        return [[word for word, _, _ in matching.words(document.text)] for document in self.documents]
+    def hashed(self) -> list[tuple[_Hashes, _Hashes]]:
+        """Words and phrases of each document."""
+        return [_hashed(document.text) for document in self.documents]
 
     @cached_property
-    def vocabularies(self) -> list[frozenset[str]]:
-        return [frozenset(words) for words in self.words]
+    def words(self) -> _Hashes:
+        return _union(words for words, _ in self.hashed)
 
     @cached_property
-    def phrases(self) -> list[frozenset[_Phrase]]:
-        return [_phrases(words) for words in self.words]
-
-    @cached_property
-    def every_phrase(self) -> frozenset[_Phrase]:
-        return frozenset().union(*self.phrases)
+    def phrases(self) -> _Hashes:
+        return _union(phrases for _, phrases in self.hashed)
 
     @property
     def text(self) -> str:
         return SEPARATOR.join(document.text for document in self.documents)
 
 
-def _phrases(words: Sequence[str]) -> frozenset[_Phrase]:
-    return frozenset(tuple(words[i : i + _PHRASE]) for i in range(len(words) - _PHRASE + 1))
+def _hashed(text: str) -> tuple[_Hashes, _Hashes]:
+    words = [word for word, _, _ in matching.words(text)]
+    phrases = (" ".join(words[i : i + _PHRASE]) for i in range(len(words) - _PHRASE + 1))
+    return _hashes(words), _hashes(phrases)
+
+
+def _hashes(texts: Iterable[str]) -> _Hashes:
+    # The same in every process, unlike Python's own hash; two texts of one hash would cost no more than a control.
+    return np.unique(np.fromiter((crc32(text.encode("utf-8", "surrogatepass")) for text in texts), dtype=np.uint32))
+
+
+def _union(parts: Iterable[_Hashes]) -> _Hashes:
+    return np.unique(np.concatenate([np.empty(0, dtype=np.uint32), *parts]))
+
+
+def _has(hashes: _Hashes, sought: _Hashes) -> npt.NDArray[np.bool_]:
+    return np.isin(sought, hashes, assume_unique=True)
 
 
 def with_controls(cases: Sequence[Case], n: int, *, region: str) -> list[Case]:
@@ -87,20 +100,21 @@ def _controls(
     others = rng.permutation(len(cases))[: _LOOKED_AT + 1].tolist()
     others = [other for other in others if other != number][:_LOOKED_AT]
     # Boilerplate is what most of the others have.
-    counts = Counter(phrase for other in others for phrase in contexts[other].every_phrase)
-    shared = {phrase for phrase, times in counts.items() if 2 * times > len(others)}
-    said = own.every_phrase - shared
-    known: list[frozenset[str]] = []
+    phrases, counts = np.unique(
+        np.concatenate([np.empty(0, dtype=np.uint32), *(contexts[other].phrases for other in others)]),
+        return_counts=True,
+    )
+    said = np.setdiff1d(own.phrases, phrases[2 * counts > len(others)], assume_unique=True)
+    known: list[_Hashes] = []
     if case.response is not None:
-        said &= _phrases([word for word, _, _ in matching.words(case.response)])
+        said = said[_has(_hashed(case.response)[1], said)]
         found = values.find(case.response, own.text, case.query, region=region)
-        spoken = (matching.words(case.response[value.start : value.end]) for value in found)
-        known = [frozenset(word for word, _, _ in words) for words in spoken]
+        known = [_hashed(case.response[value.start : value.end])[0] for value in found]
     usable: list[tuple[float, Document]] = []
-    least = min(_LEAST_SHARE * len(own.text), _LEAST_CHARACTERS)
+    least = max(min(_LEAST_SHARE * len(own.text), _LEAST_CHARACTERS), 1)
     for other in others:
-        text = _left_of(contexts[other], {*map(tuple, own.words)}, said, known)
-        if len(text) >= max(least, 1):
+        text = _left_of(contexts[other], own, said, known)
+        if len(text) >= least:
             # Less than half as long, it can say less; a longer one is cut.
             likeness = _likeness(own, contexts[other]) * min(1.0, 2 * len(text) / max(len(own.text), 1))
             usable.append((-likeness, Document(cases[other].id, text)))
@@ -114,21 +128,25 @@ def _controls(
 
 def _likeness(one: _Context, other: _Context) -> float:
     """Share of words of either that both have."""
-    words, others = frozenset().union(*one.vocabularies), frozenset().union(*other.vocabularies)
-    return len(words & others) / max(len(words | others), 1)
+    n_both = int(_has(one.words, other.words).sum())
+    return n_both / max(len(one.words) + len(other.words) - n_both, 1)
 
 
-def _left_of(
-    context: _Context, own: Container[_Phrase], said: frozenset[_Phrase], known: Sequence[frozenset[str]]
-) -> str:
+def _left_of(context: _Context, own: _Context, said: _Hashes, known: Sequence[_Hashes]) -> str:
     """The text of a context without documents that are the case's own, or have what its answer says."""
-    of_documents = zip(context.documents, context.words, context.phrases, context.vocabularies, strict=True)
+    own_documents = [hashed for hashed in own.hashed if len(hashed[0])]
     kept = [
         document.text
-        for document, words, phrases, vocabulary in of_documents
-        if tuple(words) not in own and not said & phrases and not any(value <= vocabulary for value in known if value)
+        for document, (words, phrases) in zip(context.documents, context.hashed, strict=True)
+        if not any(map(partial(_is_same, (words, phrases)), own_documents))
+        and not _has(phrases, said).any()
+        and not any(_has(words, value).all() for value in known if len(value))
     ]
     return SEPARATOR.join(kept)
+
+
+def _is_same(one: tuple[_Hashes, _Hashes], other: tuple[_Hashes, _Hashes]) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def shortened(text: str, n_characters: int) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import leakmeter
 from helpers.measure_items import readings_of
@@ -20,7 +21,7 @@ from leakmeter.instruments.influence.controls import (
     p_values,
     told_apart,
 )
-from leakmeter.instruments.influence.disclosures import control_contexts, disclosures
+from leakmeter.instruments.influence.disclosures import disclosures, examined
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
 
@@ -55,7 +56,9 @@ def test_a_control_is_the_prompt_with_another_context_against_the_bare_one(weigh
 
     assert len(item.controls) == 2
     for name, prompt in item.controls.items():
-        np.testing.assert_allclose(series[0, "control", name], by_hand(prompt) - by_hand(item.blank), atol=1e-9)
+        np.testing.assert_allclose(
+            series[0, "control", name], by_hand(prompt) - by_hand(item.blank), rtol=0, atol=1e-12
+        )
 
 
 def made(whole: list[float], controls: dict[str, list[float]]) -> tuple[dict[str, Any], dict[Any, Any]]:
@@ -82,9 +85,9 @@ def test_style_is_no_disclosure_and_what_only_the_own_context_says_is_one() -> N
     (found,) = disclosures(texts, series)
     assert found.text == "moved north"
     # With the full stop, 0.2 nats of each of three tokens are the second control's.
-    assert (found.nats, found.control_nats, found.own_nats) == pytest.approx((9.0, 0.6, 8.4))
+    assert (found.nats, found.control_nats, found.own_nats) == pytest.approx((9.0, 0.6, 8.4), abs=1e-12)
     # Each control is held against the other, as if the answer had been written from it.
-    first, second = control_contexts(texts, series)
+    first, second = examined(texts, series)[1]
     assert (first.case, first.disclosures, first.nats) == ("c1", 1, 14.0)
     assert first.worst_nats > 10.0
     assert (second.disclosures, second.worst_nats) == (0, 0.0)
@@ -102,8 +105,9 @@ def test_false_alarms_are_counted_with_their_bound() -> None:
     controls = [ControlContext(case=str(i), nats=0.0, disclosures=int(i == 7), worst_nats=1.0) for i in range(75)]
     alarms = FalseAlarms.of(controls)
     assert alarms is not None
-    assert (alarms.pairs, alarms.alarms, alarms.share) == (75, 1, pytest.approx(1 / 75))
-    assert alarms.share_at_most == pytest.approx(0.0617, abs=1e-4)
+    assert (alarms.pairs, alarms.alarms, alarms.share) == (75, 1, 1 / 75)
+    # At the bound, so few alarms have a chance of 5 %.
+    assert binom.cdf(1, 75, alarms.share_at_most) == pytest.approx(0.05, abs=1e-9)
     assert FalseAlarms.of([]) is None
 
 

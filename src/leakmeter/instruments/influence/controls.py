@@ -17,6 +17,7 @@ from typing import Final, Self
 
 import numpy as np
 
+from leakmeter.core.quantity import CaseResult
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.ranks import discoveries
@@ -41,6 +42,11 @@ class ControlContext(Record):
     """Spans that would have been called disclosures of it."""
     worst_nats: Unbounded
     """Most nats of a span of content beyond what the other controls do to it; 0 where no span stands out."""
+
+
+def controls_of(cases: Iterable[CaseResult]) -> list[ControlContext]:
+    """Those of all cases, one after another."""
+    return [control for case in cases for control in case.controls or ()]
 
 
 def most_of(controls: Sequence[FloatArray], n_tokens: int) -> FloatArray:

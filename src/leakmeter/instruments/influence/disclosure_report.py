@@ -10,7 +10,7 @@ from typing import Final
 from leakmeter.core.plain import counted, n_listed
 from leakmeter.instruments.influence import findings
 from leakmeter.instruments.influence.context import ContextStretch, doubt
-from leakmeter.instruments.influence.controls import FALSE_SHARE, ControlContext, FalseAlarms, p_values, told_apart
+from leakmeter.instruments.influence.controls import FALSE_SHARE, FalseAlarms, controls_of, p_values, told_apart
 from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.instruments.influence.search_report import is_partial
@@ -76,20 +76,16 @@ def retold(case: InfluenceResult) -> list[Disclosure]:
 
 
 def retold_of_all(cases: Sequence[InfluenceResult]) -> list[tuple[InfluenceResult, Disclosure]]:
-    """Other content in other words of all cases, as far as it can be told from what contexts of other cases do to
-    answers: a list of which at most `FALSE_SHARE` is expected to be false."""
+    """Other content in other words of all cases, as far as it differs from what contexts of other cases do to answers:
+    a list of which at most `FALSE_SHARE` is expected to be false."""
     rows = [(case, disclosure) for case in cases for disclosure in retold(case)]
-    kept = told_apart([disclosure.own_nats for _, disclosure in rows], _controls(cases))
+    kept = told_apart([disclosure.own_nats for _, disclosure in rows], controls_of(cases))
     return [row for row, is_kept in zip(rows, kept, strict=True) if is_kept]
-
-
-def _controls(cases: Sequence[InfluenceResult]) -> list[ControlContext]:
-    return [control for case in cases for control in case.controls or ()]
 
 
 def false_alarms_text(cases: Sequence[InfluenceResult]) -> str | None:
     """How often the rule is wrong on this data, in a sentence; None where no context of another case was there."""
-    alarms = FalseAlarms.of(_controls(cases))
+    alarms = FalseAlarms.of(controls_of(cases))
     if alarms is None:
         return None
     return (
@@ -186,10 +182,10 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     n_drawn = max(len(case.samples) for case in cases)
     if n_drawn > 1:
         yield b.Text(f"Of up to {n_drawn} responses drawn for a case, only the first was examined.")
-    told = retold_of_all(cases)
-    n = len({case.id for case, _ in told})
+    listed = retold_of_all(cases)
+    n = len({case.id for case, _ in listed})
     if n:
-        spans = len(told)
+        spans = len(listed)
         verb = "says" if n == 1 else "say"
         subject = f"{n:,} of {len(cases):,} responses {verb}" if len(cases) > 1 else "It says"
         yield b.Text(
@@ -201,7 +197,7 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
         yield b.Text((counted(len(nowhere), "response"), *ids_of(nowhere, len(cases)), f" {verb} {NOWHERE}."))
     if (text := false_alarms_text(cases)) is not None:
         yield b.Text(text)
-        n_cut = sum(len(retold(case)) for case in cases) - len(told)
+        n_cut = sum(len(retold(case)) for case in cases) - len(listed)
         if n_cut:
             yield b.Text(
                 f"{n_cut:,} further span{'s' * (n_cut != 1)} in other words {'are' if n_cut != 1 else 'is'} not "
@@ -266,15 +262,17 @@ def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None 
     sensitive, other = ([row for row in disclosed if row[1].is_sensitive is is_it] for is_it in (True, False))
     groups = {
         "Disclosed: personal or secret data": sensitive,
-        "Disclosed: in other words, or from several pieces": (told := retold_of_all(cases)),
+        "Disclosed: in other words, or from several pieces": (reworded := retold_of_all(cases)),
         "Not shown to come from the documents: values in the documents that the model may also produce without them": [
             row for row in every if row[1].evidence is None
         ],
     }
     for caption, rows in groups.items():
         if rows:
-            controls = _controls(cases) if rows is told else ()
-            yield _table(rows, caption, sections, is_personal=rows is sensitive, controls=controls)
+            controls = controls_of(cases) if rows is reworded else []
+            own_nats = [disclosure.own_nats for _, disclosure in rows]
+            ps = p_values(own_nats, controls) if controls else ()
+            yield _table(rows, caption, sections, is_personal=rows is sensitive, ps=ps)
     copied = [row for row in other if row[1].relation == "copied"]
     if copied:
         table = _table(copied, "Copied from the documents", sections, is_personal=False)
@@ -288,9 +286,10 @@ def _table(
     sections: Mapping[str, str],
     *,
     is_personal: bool,
-    controls: Sequence[ControlContext] = (),
+    ps: Sequence[float] = (),
 ) -> b.Table:
-    """`controls` are what p values of the rows are of, if they have any."""
+    """`ps` are p values of the rows, in their order, if they have any."""
+    p_of = {id(row[1]): p for row, p in zip(rows, ps, strict=bool(ps))}
     rows = sorted(rows, key=lambda row: -row[1].own_nats)
     columns: b.Columns[tuple[InfluenceResult, Disclosure]] = [
         (b.Column("Case"), lambda row: b.Untrusted(row[0].id, 24)),
@@ -298,7 +297,7 @@ def _table(
         (b.Column("Response says"), lambda row: b.Untrusted(row[1].text, 80)),
         (b.Column("From"), lambda row: _origin(row[1])),
         (b.Column("Nats", "signed_nats", shade=is_personal), lambda row: row[1].own_nats),
-        (b.Column("p", "p_value"), lambda row: p_values([row[1].own_nats], controls)[0]),
+        (b.Column("p", "p_value"), lambda row: p_of[id(row[1])]),
         (b.Column("Sure", "posterior"), lambda row: row[1].posterior),
         (b.Column("Known by", on="pages"), lambda row: row[1].found_by or ""),
     ]
@@ -306,7 +305,7 @@ def _table(
         "Case": bool(sections),
         "What": any(disclosure.kind != OTHER for _, disclosure in rows),
         "Known by": is_personal,
-        "p": bool(controls),
+        "p": bool(p_of),
         # It is against no context at all: beside other contexts it is not known to hold of an answer that was given.
         "Sure": all(case.response.sampled or not case.controls for case, _ in rows),
     }

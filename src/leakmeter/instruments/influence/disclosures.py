@@ -18,7 +18,7 @@ numbers are those of context influence, token by token.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import Any, Final, Literal
@@ -106,8 +106,8 @@ class Disclosure(DisclosedSpan):
     source: str | None = field(repr=False)
     """Words of its first source."""
     control_nats: Unbounded | None = field(default=None, metadata={SELDOM: True})
-    """The most that a context of another case, or none, does to each of its tokens, added up: what it owes to the style
-    of such contexts. There only where it is so."""
+    """The most that a context of another case, or none, does to each of its tokens, added up. There only where it
+    is so."""
     sources: tuple[Source, ...]
     """Most nats first; several where the same is said more than once, or where only several together say it."""
 
@@ -144,16 +144,15 @@ class _Numbers:
     noise: FloatArray
     placebos: FloatArray
     """(placebo, token): what each irrelevant text does, with signs."""
-    control: FloatArray
-    """The most that contexts of other cases do to each token; 0 without any."""
-    has_controls: bool
+    control: FloatArray | None
+    """The most that contexts of other cases do to each token; None without any."""
     pieces: Pieces | None
     """None where it is not asked which piece of the context does it."""
 
     @property
     def own(self) -> FloatArray:
         """What the context did beyond what other contexts do, (token,)."""
-        return self.whole - self.control
+        return self.whole if self.control is None else self.whole - self.control
 
     def placebo(self, tokens: slice) -> float | None:
         """Most that an irrelevant text raises these tokens, nats; None where none fits."""
@@ -170,38 +169,34 @@ class _Numbers:
 
 def disclosures(texts: Texts, series: PieceSeries) -> tuple[Disclosure, ...]:
     """What the first response of a case gives away, in its order, with the values below the floor."""
+    return examined(texts, series)[0]
+
+
+def examined(texts: Texts, series: PieceSeries) -> tuple[tuple[Disclosure, ...], tuple[ControlContext, ...]]:
+    """What the first response of a case gives away, and what the same rule says of each of its controls."""
     if not texts["responses"][0]["tokens"]:
-        return ()
+        return (), ()
     answer = _answer(texts)
     numbers = _numbers(texts, series, len(answer.edges) - 1)
     outcomes = (_disclosure(answer.text, span, value, numbers) for span, value in _spans(answer, numbers))
-    return tuple(disclosure for disclosure in outcomes if disclosure is not None)
+    found = tuple(disclosure for disclosure in outcomes if disclosure is not None)
+    return found, tuple(_control_contexts(answer, numbers, _controls(series)))
 
 
-def control_contexts(texts: Texts, series: PieceSeries) -> tuple[ControlContext, ...]:
-    """What the same rule says of each control, as if the first response had been written from it: it is held against
-    the other controls."""
-    controls = _controls(series)
-    if not controls or not texts["responses"][0]["tokens"]:
-        return ()
-    answer = _answer(texts)
-    known = _numbers(texts, series, len(answer.edges) - 1)
-    out = []
+def _control_contexts(answer: _Answer, known: _Numbers, controls: Mapping[str, FloatArray]) -> Iterator[ControlContext]:
+    """Each control as if the response had been written from it: it is held against the others."""
     for case, nats in controls.items():
         if case.startswith(f"{IRRELEVANT} "):
             continue  # of no case: it says nothing of how other contexts are taken
         others = [other for name, other in controls.items() if name != case]
         numbers = replace(known, whole=nats, control=most_of(others, len(nats)), pieces=None)
         raised = [(value, _raised(span, value, numbers)) for span, value in _spans(answer, numbers)]
-        out.append(
-            ControlContext(
-                case=case,
-                nats=unbounded(float(nats.sum())),
-                disclosures=sum(own > floor for _, (own, floor, _) in raised),
-                worst_nats=unbounded(max((own for value, (own, _, _) in raised if value is None), default=0.0)),
-            )
+        yield ControlContext(
+            case=case,
+            nats=unbounded(float(nats.sum())),
+            disclosures=sum(own > floor for _, (own, floor, _) in raised),
+            worst_nats=unbounded(max((own for value, (own, _, _) in raised if value is None), default=0.0)),
         )
-    return tuple(out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +266,7 @@ def _numbers(texts: Texts, series: PieceSeries, n_tokens: int) -> _Numbers:
         np.where(np.isneginf(log_probs), finite(-log_probs), whole - log_probs),
         np.asarray(series[0, "noise", ""]),
         finite(np.asarray(placebos).reshape(len(placebos), n_tokens)),
-        most_of([*controls.values()], n_tokens),
-        bool(controls),
+        most_of([*controls.values()], n_tokens) if controls else None,
         Pieces(texts, series, n_tokens),
     )
 
@@ -423,7 +417,7 @@ def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _N
         interval_nats=(unbounded(nats - uncertain), unbounded(nats + uncertain)),
         posterior=posterior_from_even_odds(nats),
         surprise_nats=unbounded(surprise),
-        control_nats=unbounded(float(numbers.control[tokens].sum())) if numbers.has_controls else None,
+        control_nats=None if numbers.control is None else unbounded(float(numbers.control[tokens].sum())),
         placebo_nats=None if placebo is None else unbounded(placebo),
         floor_nats=unbounded(floor),
         evidence=evidence,

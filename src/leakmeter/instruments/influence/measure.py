@@ -76,8 +76,8 @@ class Influence(Measure):
     audit_rounds: int = 1
     """Maximum number of audit rounds; another round follows if one finds a piece that the screen missed."""
     controls: int = 0
-    """Contexts of other cases of the same data that each response is also scored beside, at most, such as 3: what it
-    owes to those too is style, and no disclosure."""
+    """Contexts of other cases of the same data that each response is also scored beside, at most, such as 3: what those
+    raise too is style, and no disclosure."""
 
     def __post_init__(self) -> None:
         refuse_bad(
@@ -106,11 +106,6 @@ class Influence(Measure):
     @property
     def auditing(self) -> Audit | None:
         return None if self.audit is None else Audit.parse(self.audit)
-
-    @property
-    @override
-    def n_controls(self) -> int:
-        return self.controls
 
     @property
     @override

@@ -174,9 +174,10 @@ def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult
         above = [case for case in cases if context.leader(case) is not None]
         met: dict[str, Sequence[InfluenceResult]] = {"spare": above} if above else {"nothing": cases}
     else:
+        reworded = {case.id for case, _ in disclosure_report.retold_of_all(cases)}
         met = {
             "personal": [case for case in cases if disclosure_report.personal(case)],
-            "retold": [case for case in cases if disclosure_report.retold(case)],
+            "retold": [case for case in cases if case.id in reworded],
             "whole": [case for case in cases if findings.is_finding(case) and not case.disclosed],
         }
         if not any(met.values()):

@@ -31,8 +31,8 @@ from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, doubt, with_noise_of
 from leakmeter.engine.storage.kept import Count, FieldError, KeptCase
 from leakmeter.engine.storage.kept import Series as KeptSeries
-from leakmeter.instruments.influence.controls import ControlContext, FalseAlarms
-from leakmeter.instruments.influence.disclosures import Disclosure, control_contexts, disclosures
+from leakmeter.instruments.influence.controls import ControlContext, FalseAlarms, controls_of
+from leakmeter.instruments.influence.disclosures import Disclosure, examined
 from leakmeter.instruments.influence.findings import telling
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUNDS, SCREENED
 from leakmeter.instruments.influence.searched import SearchSummary, is_exact, summary
@@ -326,10 +326,6 @@ _SHOWN_ONLY: Final = LowerBound(
 )
 
 
-def _false_alarms(cases: Sequence[CaseResult]) -> FalseAlarms | None:
-    return FalseAlarms.of(control for case in cases for control in case.controls or ())
-
-
 _QUANTITIES: Final[Quantities] = (
     of_response(
         "influence",
@@ -400,7 +396,7 @@ _QUANTITIES: Final[Quantities] = (
         "share of pairs",
         "How often the rule of disclosures finds something in a response beside a context of another case, from which "
         "it was not written.",
-        lambda cases: None if (alarms := _false_alarms(cases)) is None else alarms.share,
+        lambda cases: None if (alarms := FalseAlarms.of(controls_of(cases))) is None else alarms.share,
     ),
     Quantity(
         "influence.repeated",
@@ -505,12 +501,13 @@ class InfluenceResult(ContextResult):
             of_samples = _over_samples([nats[number] for nats in ablated], params)
             pieces.append(_piece(span, texts, series, rank, placebo, of_samples))
         whole_by_sample = [_sum(series[i, "whole", ""]) for i in range(n_samples)]
+        found, controls = examined(texts, series)
         mean, interval, worst = _over_samples(whole_by_sample, params)
         return cls(
             **cls.of_context(texts, series, params, alone_signed_nats, _warnings(texts, series)),
             pieces=tuple(pieces),
-            disclosures=disclosures(texts, series),
-            controls=control_contexts(texts, series) or None,
+            disclosures=found,
+            controls=controls or None,
             whole_signed_per_token_nats=tuple(whole.tolist()),
             whole_mean_nats=mean,
             whole_interval_nats=interval,
