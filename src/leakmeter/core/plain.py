@@ -62,7 +62,7 @@ def one_line(error: object) -> str:
     return " ".join(str(error).split())
 
 
-SELDOM: Final = "left out where it is None"
+SELDOM: Final = "left out where it is None or empty"
 """Of a field's metadata: few results have it, and the others are written as if there were no such field."""
 
 
@@ -71,7 +71,9 @@ def to_plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         pairs = ((field, getattr(value, field.name)) for field in fields(value))
         return {
-            field.name: to_plain(part) for field, part in pairs if part is not None or not field.metadata.get(SELDOM)
+            field.name: to_plain(part)
+            for field, part in pairs
+            if not (field.metadata.get(SELDOM) and (part is None or part == ()))
         }
     if isinstance(value, Mapping):
         return {name: to_plain(part) for name, part in value.items()}

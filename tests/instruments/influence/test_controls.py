@@ -23,6 +23,7 @@ from leakmeter.instruments.influence.controls import (
 )
 from leakmeter.instruments.influence.disclosures import disclosures, examined
 from leakmeter.instruments.influence.measure import Influence
+from leakmeter.results.query import all_views
 from leakmeter.text.build import PromptSettings
 
 CASES = [
@@ -124,10 +125,15 @@ def test_p_values_are_shares_of_the_pairs_that_do_as_much() -> None:
 
 def test_reports_say_how_often_the_rule_is_wrong_here() -> None:
     results = leakmeter.influence("toy", CASES, controls=3)
-    assert {len(result.controls or ()) for result in results} == {3}
+    assert {len(result.controls) for result in results} == {3}
     text = str(results.report())
     assert "of 12 pairs of a response and a context of another case, 0 were called a disclosure" in text
     assert "(0.0%; at most 22% with 95 % confidence)" in text
-    assert leakmeter.influence("toy", CASES)[0].controls is None
+    assert (plain := leakmeter.influence("toy", CASES))[0].controls == ()
+    assert "controls" not in plain[0].to_dict()
+    # As a table, and in SQL.
+    assert len(results.to_frame(detail="controls")) == 12
+    assert len(plain.to_frame(detail="controls")) == 0
+    assert "influence_controls" in all_views()
     # A given answer has no posterior of the reader's: nobody knows that it holds for who wrote it.
     assert "Sure" not in text

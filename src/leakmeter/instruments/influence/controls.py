@@ -46,7 +46,7 @@ class ControlContext(Record):
 
 def controls_of(cases: Iterable[CaseResult]) -> list[ControlContext]:
     """Those of all cases, one after another."""
-    return [control for case in cases for control in case.controls or ()]
+    return [control for case in cases for control in case.controls]
 
 
 def most_of(controls: Sequence[FloatArray], n_tokens: int) -> FloatArray:

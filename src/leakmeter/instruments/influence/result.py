@@ -434,7 +434,7 @@ class InfluenceResult(ContextResult):
     disclosures: tuple[Disclosure, ...] = ()
     """What the response gives away of the context, in its order, and beside it values that both say and that the model
     says anyway; see `disclosed`."""
-    controls: tuple[ControlContext, ...] | None = field(default=None, metadata={SELDOM: True})
+    controls: tuple[ControlContext, ...] = field(default=(), metadata={SELDOM: True})
     """Contexts of other cases that the response was scored beside: what disclosures are held against, and what the
     rule of disclosures says of each of them. There only where it is so."""
     whole_signed_per_token_nats: tuple[Unbounded, ...]
@@ -507,7 +507,7 @@ class InfluenceResult(ContextResult):
             **cls.of_context(texts, series, params, alone_signed_nats, _warnings(texts, series)),
             pieces=tuple(pieces),
             disclosures=found,
-            controls=controls or None,
+            controls=controls,
             whole_signed_per_token_nats=tuple(whole.tolist()),
             whole_mean_nats=mean,
             whole_interval_nats=interval,
