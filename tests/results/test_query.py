@@ -253,9 +253,16 @@ def test_queries_side_by_side_leave_the_limit_of_the_process_as_it_was() -> None
 
     before = resource.getrlimit(resource.RLIMIT_DATA)
     sql = "select count(*) from range(3000000) a, range(3) b where a.range % 7 = b.range"
-    with ThreadPoolExecutor(4) as pool:
-        asked = [pool.submit(lambda: list(ask(sql, [], QueryLimits(memory="128MiB")).rows)) for _ in range(8)]
-        assert all(one.result() == asked[0].result() for one in asked)
+    all_there = threading.Barrier(4)
+    stack = threading.stack_size(64 * 2**20)  # threads whose stacks alone take what one query may
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            # All four, with their stacks, are there before the first query holds the process to its memory.
+            list(pool.map(lambda _: all_there.wait(), range(4)))
+            asked = [pool.submit(lambda: list(ask(sql, [], QueryLimits(memory="128MiB")).rows)) for _ in range(8)]
+            assert all(one.result() == asked[0].result() for one in asked)
+    finally:
+        threading.stack_size(stack)
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
 
 

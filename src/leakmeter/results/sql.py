@@ -14,7 +14,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -88,11 +88,12 @@ class SqlQuery:
         self._limits = limits
         self._left_seconds = limits.max_seconds
         memory = int(limits.memory_bytes * _OF_DUCKDB)
-        self._connection = duckdb.connect(config=_SHUT_OFF | {"memory_limit": f"{memory // 1000}kB"})
+        threads = max(1, min(os.cpu_count() or 1, limits.memory_bytes // _PER_THREAD))
+        config = _SHUT_OFF | {"memory_limit": f"{memory // 1000}kB", "threads": threads}
+        with _ONE_AT_A_TIME, _CEILING.over(limits.memory_bytes):
+            self._connection = duckdb.connect(config=config)
         # A bar would stand among the rows.
         self._connection.execute("SET enable_progress_bar = false")
-        threads = max(1, limits.memory_bytes // _PER_THREAD)
-        self._connection.execute("SET threads = least(current_setting('threads'), $1)", [threads])
         statements = self._waited(lambda: self._connection.extract_statements(sql))
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             kinds = " and ".join(statement.type.name for statement in statements) or "empty"
@@ -123,22 +124,23 @@ class SqlQuery:
     def _waited(self, work: Callable[[], _Result]) -> _Result:
         """What that returns, within the limits. Only the time in which it is waited for counts, and not what is done
         with the rows."""
-        started = monotonic()
-        future: Future[_Result] = Future()
-        try:
-            _in_thread(future, work, self._limits.memory_bytes)
-            while not wait([future], min(_LOOKED_AFTER, max(0.0, self._left_seconds - monotonic() + started))).done:
-                if monotonic() - started >= self._left_seconds:
-                    took = f"took over {self._limits.max_seconds:g} seconds"
-                    raise UsageError(f"the query {took}; ask for less, or give more with --max-seconds")
-            return future.result()
-        except duckdb.Error as error:
-            raise self._refusal(error) from None
-        except MemoryError:
-            raise self._needs_more() from None
-        finally:
-            self._left_seconds -= monotonic() - started
-            self._end(future)
+        with _ONE_AT_A_TIME:
+            started = monotonic()
+            future: Future[_Result] = Future()
+            try:
+                _in_thread(future, work, self._limits.memory_bytes)
+                while not wait([future], min(_LOOKED_AFTER, max(0.0, self._left_seconds - monotonic() + started))).done:
+                    if monotonic() - started >= self._left_seconds:
+                        took = f"took over {self._limits.max_seconds:g} seconds"
+                        raise UsageError(f"the query {took}; ask for less, or give more with --max-seconds")
+                return future.result()
+            except duckdb.Error as error:
+                raise self._refusal(error) from None
+            except MemoryError:
+                raise self._needs_more() from None
+            finally:
+                self._left_seconds -= monotonic() - started
+                self._end(future)
 
     def _end(self, future: Future[Any]) -> None:
         """Interrupt what still runs; again and again, since an interruption before it began is forgotten."""
@@ -181,17 +183,25 @@ def _view(connection: duckdb.DuckDBPyConnection, view: ParquetView) -> None:
 
 def _in_thread(future: Future[_Result], work: Callable[[], _Result], memory_bytes: int) -> None:
     """Fill the future by a thread that nobody waits for when the process ends, within that memory."""
+    ceiling = ExitStack()
+    # Before the thread begins: its stack has to have room under what a query that was left behind was given.
+    ceiling.enter_context(_CEILING.over(memory_bytes))
 
     def working() -> None:
         try:
-            with _CEILING.over(memory_bytes):
+            with ceiling:
                 result = work()
         except BaseException as error:  # noqa: BLE001 - whoever waits is told
             future.set_exception(error)
         else:
             future.set_result(result)
 
-    threading.Thread(target=working, daemon=True, name=THREAD).start()
+    try:
+        threading.Thread(target=working, daemon=True, name=THREAD).start()
+    except RuntimeError:
+        ceiling.close()
+        future.cancel()
+        raise MemoryError from None
 
 
 class _Ceiling:
@@ -214,7 +224,9 @@ class _Ceiling:
 
         with self._lock:
             if not self._running:
-                self._had_bytes, (self._limit_before, _) = had_bytes, resource.getrlimit(resource.RLIMIT_DATA)
+                self._had_bytes, (self._limit_before, _) = 0, resource.getrlimit(resource.RLIMIT_DATA)
+            # What queries that were left behind took since they began is had by now.
+            self._had_bytes = max(self._had_bytes, had_bytes)
             self._running.append(n_bytes)
             self._set()
         try:
@@ -238,6 +250,9 @@ class _Ceiling:
 
 
 _CEILING: Final = _Ceiling()
+_ONE_AT_A_TIME: Final = threading.Lock()
+"""Held while something waits for DuckDB: what one query may take is the process's, and must not refuse another one its
+connection or its thread."""
 
 
 def _data_bytes() -> int | None:
