@@ -27,6 +27,9 @@ DOTS = parent=$$$$; dotted() { \
 # Short on purpose: a machine without that index should not wait for it.
 BRIEF := --timeout 15 --retries 0
 
+# Tests start hundreds of processes, each of which would compile all it imports; `make clean` removes what is kept.
+COMPILED := PYTHONDONTWRITEBYTECODE=
+
 # An environment whose Python has gone, or that was half made, is made anew.
 VENV_WORKS := $(shell $(BIN)/python -c 'print("yes")' 2>/dev/null)
 
@@ -47,11 +50,11 @@ demo: $(VENV)/.installed-demo ## install, fetch the default model (93 MB), measu
 
 test: $(VENV)/.installed-test model ## install and run the tests, all but the long ones
 	@echo "== tests: all but the long ones"
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long and not hub"
+	@$(COMPILED) $(BIN)/python -m pytest -n 2 --dist loadfile -m "not long and not hub"
 
 test-all: $(VENV)/.installed-dev model ## install and run the long tests too
 	@echo "== tests: with the long ones"
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not hub"
+	@$(COMPILED) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not hub"
 
 fuzz: $(VENV)/.installed-test ## fuzz every reader for 20 minutes, or FUZZ_SECONDS
 	@seed=$(FUZZ_SEED); [ -n "$$seed" ] || seed=$$(date +%s); \

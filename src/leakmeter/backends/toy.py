@@ -103,6 +103,8 @@ class ByteTokenizer:
 
     def encode_data(self, text: str, *, first: bool) -> Encoded:
         """Bytes of the text, each with the range of its character."""
+        if text.isascii():
+            return Encoded(tuple(text.encode()), tuple((i, i + 1) for i in range(len(text))))
         pairs = [(byte, (i, i + 1)) for i, char in enumerate(text) for byte in char.encode()]
         return Encoded(tuple(byte for byte, _ in pairs), tuple(at for _, at in pairs))
 
