@@ -15,6 +15,7 @@ from cyclopts import App
 from rich.console import Console
 
 from helpers.docs_blocks import exit_code, with_the_toy
+from helpers.examples import few
 from leakmeter import cli as command_line
 from leakmeter.cli import program, short_helps
 from leakmeter.cli.models import cache_app
@@ -109,7 +110,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", SHORT)
+@pytest.mark.parametrize("command", few(SHORT, 6))
 @pytest.mark.usefixtures("toy_chats", "undrawn")
 def test_the_examples_run(command: str, begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the toy model, beside the samples."""

@@ -103,7 +103,7 @@ class Interrupted(Toy, PartsBackend):
     def measure_parts(self, measure: Any, cases: Any, parts: Any, group_size: int) -> Iterator[tuple[int, PartDone]]:
         for number in parts[:-1]:
             given = [SETTINGS.prepare(CASES[number], self, MEASURE)]
-            yield number, PartDone(measured_together(Toy(), MEASURE, given, in_groups=False), 0, 0)
+            yield number, PartDone(measured_together(Toy(), MEASURE, given, first=number, in_groups=False), 0, 0)
         threading.Timer(0.05, self.may_write.set).start()
         raise KeyboardInterrupt
 

@@ -295,6 +295,7 @@ def test_a_floor_of_bfloat16_covers_what_its_passes_differ_by() -> None:
     assert result.noise_floor_nats >= 2 * result.self_check.nats * n_tokens * (1 - 1e-9)
 
 
+@pytest.mark.long
 def test_a_self_check_costs_little() -> None:
     """Of the sample log; measured: 0.7 % of the tokens, and 1.0 % with the default model."""
     backend = backend_of(fresh_model("llama"))

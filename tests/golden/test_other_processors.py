@@ -43,6 +43,7 @@ def features_off() -> dict[str, str]:
     return environment
 
 
+@pytest.mark.long
 def test_goldens_and_parity_hold_with_newer_instructions_switched_off() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]

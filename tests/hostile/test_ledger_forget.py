@@ -139,8 +139,11 @@ def test_a_name_is_forgotten_however_it_is_spelled(empty: Ledger, spelling: str)
 
 @pytest.mark.parametrize(
     "said",
-    ["What did Ms Quill order?", "what did quill order?", "Ana left at nine.", "QUILL ANA", "Qu\u200bill", "Ｑｕｉｌｌ",
-     "write to ana.quill@example.org", "Quíll's car"],
+    few(
+        ["what did quill order?", "Qu\u200bill", "Ｑｕｉｌｌ", "write to ana.quill@example.org", "Quíll's car",
+         "Ana left at nine.", "QUILL ANA", "What did Ms Quill order?"],
+        4,
+    ),
 )  # fmt: skip
 @pytest.mark.parametrize("is_answer", [True, False])
 def test_a_part_of_a_name_goes_from_the_texts_of_others(empty: Ledger, said: str, is_answer: bool) -> None:

@@ -22,6 +22,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from helpers.examples import few
 from helpers.made_runs import CASES, HOSTILE, SPEC, other, rows_of, texts_of, written
 from helpers.places import DOCS, any_name
 from leakmeter.core.measure import NATS, Measurement
@@ -282,7 +283,7 @@ SLOW = (
 )
 
 
-@pytest.mark.parametrize("sql", SLOW)
+@pytest.mark.parametrize("sql", few(SLOW))
 def test_what_does_not_look_whether_it_is_late_is_left_behind(tmp_path: Path, sql: str) -> None:
     """Whoever asks goes on, and the program ends as it should."""
     words = ["runs", "query", sql, "--max-seconds", "0.2", "--runs", str(written(tmp_path))]

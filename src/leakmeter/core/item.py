@@ -101,7 +101,10 @@ class Item:
     spans: tuple[Span, ...] = field(default=(), kw_only=True)
     model_noise_nats: float | None = field(default=None, kw_only=True)
     """How far one log-probability of the model moves with the way of asking, nats, where a run measured it once for all
-    of its cases, as of a served model; None where each case measures the noise itself."""
+    of its cases, as of a served model; None where cases measure the noise themselves."""
+    measures_noise: bool = field(default=True, kw_only=True)
+    """Whether the case measures the noise; where not, it has that of the cases of its run that do. See
+    `core.self_check`."""
 
     @property
     def typical_prompts(self) -> tuple[Prompt, ...]:

@@ -4,6 +4,10 @@ A back end that shares work between prompts recomputes, in the first case of a r
 random sequence or two by plain passes: the model as its library runs it, batch 1, no cache, nothing shared. What
 differs is part of the floor of every instrument. Where it differs by more than rounding makes of the precision, the
 case is measured again with plain passes alone.
+
+How far other neighbours in the computation move a number (`core.noise`) is measured of a sample of the cases too where
+rounding is that of float32: the first ten, and those that are checked. The others have the most that any of these
+showed, in proportion to their length where they are longer.
 """
 
 from __future__ import annotations
@@ -14,13 +18,18 @@ from typing import Any, Final, Literal, Self
 
 import numpy as np
 
-from leakmeter.core.measure import NOISE, Measurement, Texts
+from leakmeter.core.measure import NATS, NOISE, Measurement, Texts
 from leakmeter.core.record import JsonObject, Record
 from leakmeter.errors import ScoreError
 
 Passes = Literal["shared", "plain"]
 BLOCK: Final = 100
 """Cases of which one, drawn at random, is checked; of the first so many it is the first."""
+
+MEASURING_NOISE: Final = 10
+"""Cases at the beginning of a run each of which measures noise."""
+_EXACT: Final = ("float32", "float64")
+"""Number types of which a sample stands for the noise of all cases; of others it is near what is looked for."""
 
 MOST_FLOOR_NATS: Final = 0.1
 """Noise of a token above which a model's numbers cannot show that there is nothing to find."""
@@ -39,6 +48,11 @@ def tolerance_nats(dtype: str) -> float:
 def is_checked(first: int, n_cases: int) -> bool:
     """Whether one of the cases first, first + 1 … of a part is the one of its hundred that is checked."""
     return any(number == _checked_of(number // BLOCK) for number in range(first, first + n_cases))
+
+
+def measures_noise(number: int, dtype: str) -> bool:
+    """Whether the case of that number in its run measures how far other neighbours move its numbers."""
+    return dtype not in _EXACT or number < MEASURING_NOISE or number == _checked_of(number // BLOCK)
 
 
 def _checked_of(block: int) -> int:
@@ -109,9 +123,15 @@ class SelfCheck(Record):
 
 def carried(parts: Iterable[tuple[Texts, Any]]) -> Iterator[tuple[Texts, Any]]:
     """Cases in their order, each with the largest differences of all checks up to it: what was found of one case holds
-    for those after it."""
+    for those after it. A case that measured no noise has that of those before it as `run_noise`."""
     has_any, rows, nats, largest, failed = False, 0, 0.0, 0.0, None
+    noise = RunNoise(cases=0, nats=0.0, n_characters=0)
     for texts, measurements in parts:
+        own = [measurement.values for measurement in measurements if measurement.statistic == NOISE]
+        if own:
+            noise = noise.after(float(max(values.max(initial=0.0) for values in own)), _n_characters(texts))
+        elif noise.cases:
+            texts = {**texts, "run_noise": {"nats": noise.of_case(_n_characters(texts)), "cases": noise.cases}}
         record: Mapping[str, Any] = texts.get("self_check") or {}
         rows += record.get("rows") or 0
         nats, largest = max(nats, record.get("nats") or 0.0), max(largest, record.get("largest_nats") or 0.0)
@@ -123,6 +143,29 @@ def carried(parts: Iterable[tuple[Texts, Any]]) -> Iterator[tuple[Texts, Any]]:
             so_far = {"rows": rows, "nats": nats, "largest_nats": largest, "failed_nats": failed, "passes": passes}
             texts = {**texts, "self_check": so_far}
         yield texts, measurements
+
+
+@dataclass(frozen=True, slots=True)
+class RunNoise:
+    """What the cases that measured noise showed, nats at a token."""
+
+    cases: int
+    nats: float
+    """The most of any."""
+    n_characters: int
+    """Of the longest of them: context and query."""
+
+    def after(self, nats: float, n_characters: int) -> RunNoise:
+        """With one more case."""
+        return RunNoise(self.cases + 1, max(self.nats, nats), max(self.n_characters, n_characters))
+
+    def of_case(self, n_characters: int) -> float:
+        """Noise of a case of that length, nats at a token."""
+        return self.nats * max(1.0, n_characters / max(1, self.n_characters))
+
+
+def _n_characters(texts: Texts) -> int:
+    return len(texts.get("context") or "") + len(texts.get("query") or "")
 
 
 def warnings_of(texts: Texts) -> Iterator[str]:
@@ -164,8 +207,15 @@ def noise_of_token(texts: Texts) -> float:
 def with_noise_of(
     texts: Texts, measurements: Iterable[Measurement], statistics: Collection[str] = (NOISE,)
 ) -> list[Measurement]:
-    """The measurements, of which the noise of each token, the `statistics`, is at least what the self-checks found."""
+    """The measurements, of which the noise of each token, the `statistics`, is at least what the self-checks found.
+    Where the case measured none, that of its run is added; where nobody did, the most that rounding makes."""
     least = noise_of_token(texts)
+    measurements = list(measurements)
+    if not any(measurement.statistic == NOISE for measurement in measurements):
+        of_run: Mapping[str, Any] = texts.get("run_noise") or {}
+        nats = of_run.get("nats", 2.0 * tolerance_nats(texts["dtype"]))
+        of_tokens = np.full(len(texts["responses"][0]["tokens"]), nats)
+        measurements.append(Measurement(texts["id"], 0, "", NOISE, NATS, of_tokens))
     return [
         replace(measurement, values=np.maximum(measurement.values, least))
         if measurement.statistic in statistics and least

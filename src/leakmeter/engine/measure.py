@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -16,7 +16,7 @@ from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import RESPONSE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.plain import n_listed
 from leakmeter.core.record import JsonObject
-from leakmeter.core.self_check import Recomputed, WrongPassError, is_checked, record_of
+from leakmeter.core.self_check import Recomputed, WrongPassError, is_checked, measures_noise, record_of
 from leakmeter.engine.execute.pool import Failure, rebuilt
 from leakmeter.engine.storage.parts import Part, cases_of_part
 from leakmeter.engine.storage.rundir import RunDirectory
@@ -98,6 +98,7 @@ def measure_cases(
         callbacks.on_case(n_done * group_size, group[0].item.id)
         parts = measured_together(
             *(backend, measure, group),
+            first=first,
             in_groups=group_size > 1,
             check=check_of(number, group_size, is_first=number == first_measured),
         )
@@ -230,16 +231,18 @@ def measured_together(
     measure: Measure,
     group: Sequence[Prepared],
     *,
+    first: int,
     in_groups: bool,
     check: PartCheck | None = None,
 ) -> list[Part]:
-    """Measure the cases of one part. With `in_groups` each says how many cases the part has. With a check, a back end
-    that shares work is held against a plain pass; where it gives other numbers, the part is measured again with plain
-    passes alone.
+    """Measure the cases of one part, which are those from `first` on of the run. With `in_groups` each says how many
+    cases the part has. With a check, a back end that shares work is held against a plain pass; where it gives other
+    numbers, the part is measured again with plain passes alone.
 
     Raises:
         WrongPassError: plain passes do not give what they gave either.
     """
+    group = with_sampled_noise(group, range(first, first + len(group)), backend.dtype)
     n_before = backend.n_halvings
     started = time.perf_counter()
     failed_nats: float | None = None
@@ -299,6 +302,14 @@ def with_noise(prepared: Sequence[Prepared], noise_nats: float | None) -> Sequen
     if noise_nats is None:
         return prepared
     return [replace(case, item=replace(case.item, model_noise_nats=noise_nats)) for case in prepared]
+
+
+def with_sampled_noise(prepared: Sequence[Prepared], numbers: Iterable[int], dtype: str) -> Sequence[Prepared]:
+    """The cases of these numbers in their run, those of the sample with the noise to measure."""
+    return [
+        replace(case, item=replace(case.item, measures_noise=measures_noise(number, dtype)))
+        for case, number in zip(prepared, numbers, strict=True)
+    ]
 
 
 def _named(ids: Sequence[str]) -> str:

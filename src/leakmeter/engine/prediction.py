@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count as count_from
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +20,7 @@ from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.core.tree import chunk_of
-from leakmeter.engine.measure import shares, with_noise
+from leakmeter.engine.measure import shares, with_noise, with_sampled_noise
 from leakmeter.errors import ModelError
 
 EXACT_CASES: Final = 32
@@ -173,13 +175,18 @@ def forecast(
     cases is predicted, and each that a server is asked (it may cost money). Of many cases some stand for the others,
     which are not tokenised: whole parts, spread evenly over them."""
     cases, size = plan.cases.cases, plan.group_size
-    if len(cases) <= EXACT_CASES or predictor.is_remote:
-        looked_at = cases
-    else:
-        numbers = spread_evenly(-(-len(cases) // size), max(1, EXACT_CASES // size))
-        looked_at = tuple(case for number in numbers for case in cases[number * size : (number + 1) * size])
+    numbers: Sequence[int] = range(len(cases))
+    if len(cases) > EXACT_CASES and not predictor.is_remote:
+        parts = spread_evenly(-(-len(cases) // size), max(1, EXACT_CASES // size))
+        numbers = [number for part in parts for number in numbers[part * size : (part + 1) * size]]
+    looked_at = tuple(cases[number] for number in numbers)
     prepared, kept = replace(plan.cases, cases=looked_at).prepared(predictor.backend, plan.settings, plan.measure)
-    predicted = predicted_cases(predictor, plan.measure, prepared, group_size=size, price_per_million=price_per_million)
+    predicted = predicted_cases(
+        *(predictor, plan.measure, prepared),
+        numbers=numbers,
+        group_size=size,
+        price_per_million=price_per_million,
+    )
     if len(looked_at) < len(cases):
         predicted = predicted.of_more(len(cases), len(looked_at))
     return predicted, kept
@@ -196,11 +203,14 @@ def predicted_cases(
     measure: Measure,
     prepared: Sequence[Prepared],
     *,
+    numbers: Iterable[int] | None = None,
     group_size: int = 1,
     price_per_million: float | None = None,
 ) -> PredictedCases:
-    """What cases will take, one by one and together; cases that are scored together share. The price is that of a
-    million prompt tokens."""
+    """What cases will take, one by one and together; cases that are scored together share. They have these numbers in
+    their run, from 0 on by default. The price is that of a million prompt tokens."""
+    own_numbers = islice(count_from(0) if numbers is None else numbers, len(prepared))
+    prepared = with_sampled_noise(prepared, own_numbers, predictor.model.dtype)
     if predictor.is_remote:
         prepared = with_noise(prepared, 0.0)  # whichever it is
 

@@ -122,6 +122,8 @@ class WorkerDescription:
 class PartToDo:
     measure: Measure
     origins: tuple[Origin, ...]
+    first: int
+    """Number of its first case in the run."""
     in_groups: bool
     keeps_scores: bool
     """Whether the score cache may be used."""
@@ -170,7 +172,9 @@ class PartWorker:
             group = [origin.prepare(backend) for origin in todo.origins]
             check = todo.check or (None if self._has_checked else PartCheck(0, is_kept=False))
             self._has_checked = True
-            parts = measured_together(backend, todo.measure, group, in_groups=todo.in_groups, check=check)
+            parts = measured_together(
+                *(backend, todo.measure, group), first=todo.first, in_groups=todo.in_groups, check=check
+            )
         facts = {"worker": self._name, **(backend.machine if self._allow_mixed else {})}
         for texts, _ in parts:
             texts["cost"].update(facts)
@@ -271,7 +275,7 @@ class Fleet(PartsBackend):
             if len(origins) < len(group):
                 raise UsageError("these cases can be measured in this process only; leave the workers out")
             return PartToDo(
-                *(measure, origins, group_size > 1, self._keeps_scores),
+                *(measure, origins, number * group_size, group_size > 1, self._keeps_scores),
                 check=check_of(number, group_size, is_first=False),
             )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
-from leakmeter.core.measure import COUNT, NATS, TOKEN_ID, Measure, Measurement
+from leakmeter.core.measure import COUNT, NATS, NOISE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.noise import neighbourhood_noise, token_by_token
 from leakmeter.core.prompt import Prompt
@@ -165,8 +165,16 @@ class Influence(Measure):
         if sentences:
             return (yield from self._from_documents(item, responses, sentences))
         scored = yield from self._scored(item, responses, _without_documents(item))
-        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
+        noise = yield from self._noise(item, responses[0], scored[0].values[:2])
         return list(_measurements(item, responses, scored, noise))
+
+    def _noise(
+        self, item: ContextItem, response: tuple[int, ...], scores: FloatArray, begun: FloatArray | None = None
+    ) -> Trial[FloatArray | None]:
+        """See `neighbourhood_noise`; None where the run has other cases measure it."""
+        if not item.measures_noise:
+            return None
+        return (yield from neighbourhood_noise(item, response, self.reduction, scores, begun))
 
     def _documents(self, item: ContextItem) -> dict[str, tuple[str, ...]]:
         """Documents to score before their sentences, with these."""
@@ -230,12 +238,12 @@ class Influence(Measure):
         self, item: ContextItem, responses: Sequence[tuple[int, ...]], found: SearchScores
     ) -> Trial[list[Measurement]]:
         begun = None
-        if item.model_noise_nats is None:
+        if item.model_noise_nats is None and item.measures_noise:
             # The search has left the states of the whole context.
             begun = yield from token_by_token(item, responses[0], self.reduction)
         names = [span.name for span in item.spans if span.name in found.cuts]
         scored = yield from self._scored(item, responses, names, found)
-        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, found.values[:2], begun)
+        noise = yield from self._noise(item, responses[0], found.values[:2], begun)
         measurements = [*_measurements(item, responses, scored, noise)]
         for statistic, rows in ((SCREENED, found.hidden), (GROUPED, found.groups)):
             for name, row in rows.items():
@@ -254,9 +262,9 @@ class Influence(Measure):
         within = {part for parts in sentences.values() for part in parts}
         names = [name for name in _without_documents(item, sentences) if name not in within]
         scored = yield from self._scored(item, responses, names)
-        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
+        noise = yield from self._noise(item, responses[0], scored[0].values[:2])
 
-        ladder = Ladder(item, sentences, scored, noise, self._n_bare)
+        ladder = Ladder(item, sentences, scored, np.zeros(len(responses[0])) if noise is None else noise, self._n_bare)
         documents = ladder.documents()
         left_out = [part for name in documents for part in sentences[name]]
         bare = (item.blank,) * self._n_bare
@@ -274,13 +282,14 @@ class Influence(Measure):
 
 
 def _measurements(
-    item: ContextItem, responses: Sequence[tuple[int, ...]], scored: Sequence[PieceScores], noise: FloatArray
+    item: ContextItem, responses: Sequence[tuple[int, ...]], scored: Sequence[PieceScores], noise: FloatArray | None
 ) -> Iterator[Measurement]:
     for i, (response, response_scored) in enumerate(zip(responses, scored, strict=True)):
         check_possible(item, response_scored.values)
         names = [span.name for span in item.spans if span.name in response_scored.cuts]
         yield from _contrasts(item, i, response, names, response_scored)
-    yield Measurement(item.id, 0, "", "noise", NATS, noise)
+    if noise is not None:
+        yield Measurement(item.id, 0, "", NOISE, NATS, noise)
 
 
 def _contrasts(

@@ -402,7 +402,10 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
         piece = case.pieces[index]
         cells = [cell(piece) for _, cell in shown]
         rows.append(b.Row(cells, piece=index, quiet=not findings.is_finding(case, piece)))
-    marks = [b.Mark("noise floor", case.noise_floor_nats, f"{nats_text(case.noise_floor_nats)}\u00a0nats")]
+    noise = f"{nats_text(case.noise_floor_nats)}\u00a0nats"
+    if case.noise_cases is not None:
+        noise += f", the most of a token of {case.noise_cases} other cases at each token"
+    marks = [b.Mark("noise floor", case.noise_floor_nats, noise)]
     if case.placebo_nats is not None:
         unsigned, signed = nats_text(case.placebo_nats), nats_text(case.placebo_signed_nats)
         alone = f"as the only context, with signs, {nats_text(case.placebo_alone_signed_nats)}"

@@ -100,7 +100,7 @@ class KeptInfluence(KeptContextCase):
         yield self.response_ids
         yield from self.of_tokens("whole")
         yield from self.of_tokens("log_prob")
-        yield KeptSeries("noise", first)
+        yield KeptSeries("noise", first, is_needed=False)
         yield KeptSeries("without_this", n_tokens, scored)
         yield KeptSeries("only_this", first, alone)
         yield KeptSeries("swapped", first, names, is_needed=False)
@@ -239,6 +239,9 @@ class ContextResult(Result):
     """Sum over the response below which a measurement is no finding."""
     noise_floor_per_token_nats: float
     """Largest noise of a token."""
+    noise_cases: int | None = field(default=None, metadata={SELDOM: True})
+    """Earlier cases of the run whose noise this is: the most that any of them showed at a token, at each token. There
+    only where the case measured none itself."""
     is_partly_read: bool | None = field(default=None, metadata={SELDOM: True})
     """Whether another version of leakmeter measured the case, and kept numbers that this one does not read: sums may
     then be off by as much as the noise floor. There only where it is so."""
@@ -277,6 +280,7 @@ class ContextResult(Result):
             "whole_posterior_note": posterior.note,
             "noise_floor_nats": float(noise.sum()),
             "noise_floor_per_token_nats": float(noise.max()),
+            "noise_cases": (texts.get("run_noise") or {}).get("cases"),
             "is_partly_read": is_partly_read or None,
             "unmarked_query_tokens": texts.get("unmarked_query_tokens"),
             "unmeasured_answers": texts.get("unmeasured_answers"),

@@ -1,0 +1,89 @@
+"""Noise is measured of a sample of the cases; every other number is that of a run in which each case measures it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import leakmeter
+from helpers.tiny_models import backend_of, fresh_model
+from leakmeter.core.self_check import BLOCK, MEASURING_NOISE, carried, measures_noise, tolerance_nats, with_noise_of
+from leakmeter.engine import measure as engine
+
+NOTES = [
+    {
+        "id": f"c{number}",
+        "context": f"The code of room {number} is {number}{number + 3}. Nora keeps it."
+        + " It rained all day." * (number % 3),
+        "query": "Who keeps the code?",
+        "response": f"Nora keeps the code of room {number}.",
+    }
+    for number in range(MEASURING_NOISE + 6)
+]
+
+
+def measured(**options: Any) -> list[Any]:
+    return list(
+        leakmeter.influence(backend_of(fresh_model("llama")), NOTES, unit="sentence", template="plain", **options)
+    )
+
+
+def test_a_case_outside_the_sample_has_the_most_of_the_cases_before_and_costs_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sampled = measured()
+    monkeypatch.setattr(engine, "measures_noise", lambda number, dtype: True)
+    every = measured()
+    most = max(case.noise_floor_per_token_nats for case in every[:MEASURING_NOISE])
+    longest = max(len(note["context"]) + len(note["query"]) for note in NOTES[:MEASURING_NOISE])
+    for number, (case, full) in enumerate(zip(sampled, every, strict=True)):
+        np.testing.assert_allclose(case.whole_per_token_nats, full.whole_per_token_nats, rtol=0, atol=1e-5)
+        for piece, of_full in zip(case.pieces, full.pieces, strict=True):
+            np.testing.assert_allclose(piece.per_token_nats, of_full.per_token_nats, rtol=0, atol=1e-5)
+        assert [leak.text for leak in case.disclosures] == [leak.text for leak in full.disclosures]
+        if number < MEASURING_NOISE:
+            assert case.noise_cases is None
+            assert case.noise_floor_nats == pytest.approx(full.noise_floor_nats, abs=1e-6)
+            continue
+        assert case.noise_cases == MEASURING_NOISE
+        times = max(1.0, (len(case.context) + len(case.query)) / longest)
+        assert case.noise_floor_per_token_nats == pytest.approx(times * most, abs=1e-6)
+        assert case.noise_floor_nats == pytest.approx(case.noise_floor_per_token_nats * len(case.response.tokens))
+        assert case.cost.tree_tokens < 0.8 * full.cost.tree_tokens
+
+
+def test_a_run_that_is_read_or_gone_on_with_has_the_same_noise(tmp_path: Path) -> None:
+    backend = backend_of(fresh_model("llama"))
+    how: dict[str, Any] = {"unit": "sentence", "template": "plain", "out": tmp_path}
+    whole = leakmeter.influence(backend, NOTES, **how)
+    floors = [case.noise_floor_nats for case in whole]
+    (run,) = tmp_path.glob("influence-*")
+    assert [case.noise_floor_nats for case in leakmeter.load_run(run)] == floors
+    for kept in run.glob("*-0001[2-5].*"):
+        kept.unlink()
+    assert [case.noise_floor_nats for case in leakmeter.influence(backend, NOTES, **how)] == floors
+
+
+def test_where_rounding_is_coarse_every_case_measures_it() -> None:
+    backend = backend_of(fresh_model("llama").to(torch.bfloat16))
+    cases = leakmeter.influence(backend, NOTES, unit="sentence", template="plain")
+    assert [case.noise_cases for case in cases] == [None] * len(NOTES)
+
+
+def test_the_sample_is_the_first_ten_and_one_of_each_hundred() -> None:
+    n = 30 * BLOCK
+    taken = [number for number in range(n) if measures_noise(number, "float32")]
+    assert taken[:MEASURING_NOISE] == [*range(MEASURING_NOISE)]
+    assert [number // BLOCK for number in taken[MEASURING_NOISE:]] == [*range(1, 30)]
+    assert all(measures_noise(number, "bfloat16") for number in range(200))
+
+
+def test_where_no_case_measured_it_rounding_is_taken_for_what_it_can_be() -> None:
+    texts = {"id": "a", "dtype": "float32", "responses": [{"tokens": ["one", "two"]}]}
+    ((texts_there, measurements),) = carried([(texts, [])])
+    (noise,) = with_noise_of(texts_there, measurements)
+    assert noise.values.tolist() == [2 * tolerance_nats("float32")] * 2
