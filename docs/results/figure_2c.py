@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from leakmeter.engine.measure import cases_of_run
-from leakmeter.stats.stats import interval_of_mean
 from leakmeter.engine.storage.rundir import RunDirectory
+from leakmeter.stats.stats import interval_of_mean
 
 losses = np.stack(
     [

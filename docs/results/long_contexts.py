@@ -28,9 +28,9 @@ from scipy.stats import spearmanr
 from leakmeter import load_backend
 from leakmeter.core.drive import drive
 from leakmeter.core.item import LEVELS
-from leakmeter.core.tree import chunk_of
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
+from leakmeter.core.tree import chunk_of
 from leakmeter.data.cases import cases_of
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.search import Audit, Search, Searcher, draw, kth, states_of
