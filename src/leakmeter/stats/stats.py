@@ -228,8 +228,8 @@ def share_told_apart(hits: int, n: int, by_chance: float) -> bool | None:
     return False if binom.cdf(hits, n, by_chance) <= _TAIL else None
 
 
-def share_at_most(hits: int, n: int, confidence: float = 0.95) -> float:
-    """Upper bound of a share of which `hits` of n items were seen, by Clopper and Pearson (1934).
+def share_at_most(hits: float, n: int, confidence: float = 0.95) -> float:
+    """Upper bound of a share of which `hits` of n items were seen, by Clopper and Pearson (1934); parts of items count.
 
     >>> round(share_at_most(1, 75), 3)
     0.062

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import beta, binom
 
 import leakmeter
 from helpers.measure_items import readings_of
@@ -85,13 +86,22 @@ def test_style_is_no_disclosure_and_what_only_the_own_context_says_is_one() -> N
     texts, series = made(whole, {"c1": STYLE, "c2": [0.2] * 9})
     (found,) = disclosures(texts, series)
     assert found.text == "moved north"
-    # With the full stop, 0.2 nats of each of three tokens are the second control's.
+    # With the full stop, 0.2 nats of each of three tokens are the second control's; the first does nothing to them.
     assert (found.nats, found.control_nats, found.own_nats) == pytest.approx((9.0, 0.6, 8.4), abs=1e-12)
     # Each control is held against the other, as if the answer had been written from it.
     first, second = examined(texts, series)[1]
     assert (first.case, first.disclosures, first.nats) == ("c1", 1, 14.0)
     assert first.worst_nats > 10.0
     assert (second.disclosures, second.worst_nats) == (0, 0.0)
+
+
+def test_a_span_is_held_against_one_context_and_cut_by_the_most_of_all() -> None:
+    whole = [0.0] * 5 + [0.0, 5.0, 4.0, 0.0]
+    texts, series = made(whole, {"c1": [4.0] + [0.0] * 5 + [1.5, -1.0, 0.0], "c2": [0.0] * 6 + [-1.0, 1.2, 0.0]})
+    (found,) = disclosures(texts, series)
+    assert (found.text, found.nats) == ("moved north", 9.0)
+    # 1.5 − 1.0 of the first, −1.0 + 1.2 of the second: the most by token would have been 2.7.
+    assert (found.control_nats, found.own_nats) == pytest.approx((0.5, 8.5), abs=1e-12)
 
 
 def test_an_infinite_control_leaves_nothing_of_its_own() -> None:
@@ -104,12 +114,20 @@ def test_an_infinite_control_leaves_nothing_of_its_own() -> None:
 
 def test_false_alarms_are_counted_with_their_bound() -> None:
     controls = [ControlContext(case=str(i), nats=0.0, disclosures=int(i == 7), worst_nats=1.0) for i in range(75)]
-    alarms = FalseAlarms.of(controls)
+    alone: list[Any] = [SimpleNamespace(controls=(control,)) for control in controls]
+    alarms = FalseAlarms.of(alone)
     assert alarms is not None
     assert (alarms.pairs, alarms.alarms, alarms.share) == (75, 1, 1 / 75)
     # At the bound, so few alarms have a chance of 5 %.
     assert binom.cdf(1, 75, alarms.share_at_most) == pytest.approx(0.05, abs=1e-9)
-    assert FalseAlarms.of([]) is None
+    # Pairs of one response tell no more than the response does.
+    together: list[Any] = [SimpleNamespace(controls=tuple(controls[i : i + 3])) for i in range(0, 75, 3)]
+    of_three = FalseAlarms.of(together)
+    assert of_three is not None
+    assert (of_three.pairs, of_three.alarms) == (75, 1)
+    assert beta.cdf(of_three.share_at_most, 1 / 3 + 1, 25 - 1 / 3) == pytest.approx(0.95, abs=1e-9)
+    without: list[Any] = [SimpleNamespace(controls=())]
+    assert FalseAlarms.of([]) is FalseAlarms.of(without) is None
 
 
 def test_p_values_are_shares_of_the_pairs_that_do_as_much() -> None:
@@ -128,7 +146,7 @@ def test_reports_say_how_often_the_rule_is_wrong_here() -> None:
     assert {len(result.controls) for result in results} == {3}
     text = str(results.report())
     assert "of 12 pairs of a response and a context of another case, 0 were called a disclosure" in text
-    assert "(0.0%; at most 22% with 95 % confidence)" in text
+    assert "(0.0%; at most 53% with 95 % confidence)" in text
     assert (plain := leakmeter.influence("toy", CASES))[0].controls == ()
     assert "controls" not in plain[0].to_dict()
     # As a table, and in SQL.

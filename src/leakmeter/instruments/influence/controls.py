@@ -1,9 +1,8 @@
 """What contexts of other cases do to a response that was not written from them.
 
-`most_of` is what disclosures are held against: a token is explained by whichever context raised it most, or by none.
-Held against the mixture of all, a response begins as if each were as likely as another, and its first words of style
-count as its own: on 60 answers of five large models that way listed 21 spans in other words, this one 10, and none
-66; values were the same.
+A disclosure is held against the one context that does most to it, or against none. Where it begins and ends is decided
+token by token, by whichever context raised each most (`most_of`). Held against the mixture of all, a response begins as
+if each were as likely as another, and its first words of style count as its own (docs/results/controls.md).
 
 Each control is a case in which nothing can have been disclosed: the rule of disclosures, applied to it as if it were
 the context that was read, counts false alarms (`ControlContext`).
@@ -49,7 +48,7 @@ def controls_of(cases: Iterable[CaseResult]) -> list[ControlContext]:
     return [control for case in cases for control in case.controls]
 
 
-def most_of(controls: Sequence[FloatArray], n_tokens: int) -> FloatArray:
+def most_of(controls: Sequence[FloatArray] | FloatArray, n_tokens: int) -> FloatArray:
     """The most that a control, or no context, does to each token, nats, (token,): 0 or more; 0 without controls.
 
     Args:
@@ -70,16 +69,18 @@ class FalseAlarms(Record):
     """Pairs of which the rule would have called some span a disclosure."""
     share: float
     share_at_most: float
-    """With 95 % confidence, by Clopper and Pearson, as if pairs were independent."""
+    """With 95 % confidence, by Clopper and Pearson, with each response as one observation: its pairs may all be alarms
+    for the same words."""
 
     @classmethod
-    def of(cls, controls: Iterable[ControlContext]) -> Self | None:
+    def of(cls, cases: Iterable[CaseResult]) -> Self | None:
         """None without controls."""
-        alarms = [control.disclosures > 0 for control in controls]
+        alarms = [[control.disclosures > 0 for control in case.controls] for case in cases if case.controls]
         if not alarms:
             return None
-        n, hits = len(alarms), sum(alarms)
-        return cls(pairs=n, alarms=hits, share=hits / n, share_at_most=share_at_most(hits, n))
+        n, hits = sum(map(len, alarms)), sum(map(sum, alarms))
+        shares = [sum(of_case) / len(of_case) for of_case in alarms]
+        return cls(pairs=n, alarms=hits, share=hits / n, share_at_most=share_at_most(sum(shares), len(shares)))
 
 
 def p_values(own_nats: Sequence[float], controls: Sequence[ControlContext]) -> list[float]:

@@ -85,7 +85,7 @@ def retold_of_all(cases: Sequence[InfluenceResult]) -> list[tuple[InfluenceResul
 
 def false_alarms_text(cases: Sequence[InfluenceResult]) -> str | None:
     """How often the rule is wrong on this data, in a sentence; None where no context of another case was there."""
-    alarms = FalseAlarms.of(controls_of(cases))
+    alarms = FalseAlarms.of(cases)
     if alarms is None:
         return None
     return (

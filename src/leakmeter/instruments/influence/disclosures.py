@@ -20,6 +20,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, Final, Literal
 
@@ -106,8 +107,7 @@ class Disclosure(DisclosedSpan):
     source: str | None = field(repr=False)
     """Words of its first source."""
     control_nats: Unbounded | None = field(default=None, metadata={SELDOM: True})
-    """The most that a context of another case, or none, does to each of its tokens, added up. There only where it
-    is so."""
+    """The most that the context of one other case, or none, does to its tokens together. There only where it is so."""
     sources: tuple[Source, ...]
     """Most nats first; several where the same is said more than once, or where only several together say it."""
 
@@ -135,7 +135,7 @@ class Disclosure(DisclosedSpan):
         return list(dict.fromkeys(source.document for source in self.sources if source.document is not None))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Numbers:
     """What is known of a response, token by token."""
 
@@ -144,15 +144,24 @@ class _Numbers:
     noise: FloatArray
     placebos: FloatArray
     """(placebo, token): what each irrelevant text does, with signs."""
-    control: FloatArray | None
-    """The most that contexts of other cases do to each token; None without any."""
+    controls: FloatArray
+    """(control, token): what contexts of other cases do, with signs."""
     pieces: Pieces | None
     """None where it is not asked which piece of the context does it."""
 
-    @property
+    @cached_property
     def own(self) -> FloatArray:
-        """What the context did beyond what other contexts do, (token,)."""
-        return self.whole if self.control is None else self.whole - self.control
+        """What the context did to each token beyond the most that another context does to it, (token,): by this spans
+        are cut."""
+        return self.whole - most_of(self.controls, self.whole.shape[-1])
+
+    def own_of(self, tokens: slice) -> float:
+        """What the context did to these tokens together beyond the most that one other context does to them."""
+        return float(self.whole[tokens].sum()) - self.control(tokens)
+
+    def control(self, tokens: slice) -> float:
+        """The most that one other context, or none, does to these tokens together, nats."""
+        return max(0.0, float(self.controls[:, tokens].sum(axis=1).max(initial=0.0)))
 
     def placebo(self, tokens: slice) -> float | None:
         """Most that an irrelevant text raises these tokens, nats; None where none fits."""
@@ -189,7 +198,7 @@ def _control_contexts(answer: _Answer, known: _Numbers, controls: Mapping[str, F
         if case.startswith(f"{IRRELEVANT} "):
             continue  # of no case: it says nothing of how other contexts are taken
         others = [other for name, other in controls.items() if name != case]
-        numbers = replace(known, whole=nats, control=most_of(others, len(nats)), pieces=None)
+        numbers = replace(known, whole=nats, controls=_rows(others, len(nats)), pieces=None)
         raised = [(value, _raised(span, value, numbers)) for span, value in _spans(answer, numbers)]
         yield ControlContext(
             case=case,
@@ -265,10 +274,15 @@ def _numbers(texts: Texts, series: PieceSeries, n_tokens: int) -> _Numbers:
         # A token that the context rules out has another log-probability without it, which no series holds.
         np.where(np.isneginf(log_probs), finite(-log_probs), whole - log_probs),
         np.asarray(series[0, "noise", ""]),
-        finite(np.asarray(placebos).reshape(len(placebos), n_tokens)),
-        most_of([*controls.values()], n_tokens) if controls else None,
+        finite(_rows(placebos, n_tokens)),
+        _rows([*controls.values()], n_tokens),
         Pieces(texts, series, n_tokens),
     )
+
+
+def _rows(series: Sequence[FloatArray], n_tokens: int) -> FloatArray:
+    """(series, token), also of none."""
+    return np.asarray(series, dtype=np.float64).reshape(len(series), n_tokens)
 
 
 def _other_spans(
@@ -377,7 +391,7 @@ def _raised(span: _Word, value: PersonalValue | None, numbers: _Numbers) -> tupl
     # A value stands where it stands; other spans were chosen among many by what the context did to them.
     placebo = numbers.floor(last - first) if value is None else numbers.placebo(tokens)
     floor = max(LEAST_NATS, float(finite(numbers.noise[tokens]).sum()), placebo or 0.0)
-    return float(numbers.own[tokens].sum()), floor, placebo
+    return numbers.own_of(tokens), floor, placebo
 
 
 def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _Numbers) -> Disclosure | None:
@@ -417,7 +431,7 @@ def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _N
         interval_nats=(unbounded(nats - uncertain), unbounded(nats + uncertain)),
         posterior=posterior_from_even_odds(nats),
         surprise_nats=unbounded(surprise),
-        control_nats=None if numbers.control is None else unbounded(float(numbers.control[tokens].sum())),
+        control_nats=unbounded(numbers.control(tokens)) if len(numbers.controls) else None,
         placebo_nats=None if placebo is None else unbounded(placebo),
         floor_nats=unbounded(floor),
         evidence=evidence,

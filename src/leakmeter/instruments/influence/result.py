@@ -31,7 +31,7 @@ from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, doubt, with_noise_of
 from leakmeter.engine.storage.kept import Count, FieldError, KeptCase
 from leakmeter.engine.storage.kept import Series as KeptSeries
-from leakmeter.instruments.influence.controls import ControlContext, FalseAlarms, controls_of
+from leakmeter.instruments.influence.controls import ControlContext, FalseAlarms
 from leakmeter.instruments.influence.disclosures import Disclosure, examined
 from leakmeter.instruments.influence.findings import telling
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUNDS, SCREENED
@@ -400,7 +400,7 @@ _QUANTITIES: Final[Quantities] = (
         "share of pairs",
         "How often the rule of disclosures finds something in a response beside a context of another case, from which "
         "it was not written.",
-        lambda cases: None if (alarms := FalseAlarms.of(controls_of(cases))) is None else alarms.share,
+        lambda cases: None if (alarms := FalseAlarms.of(cases)) is None else alarms.share,
     ),
     Quantity(
         "influence.repeated",
