@@ -7,6 +7,7 @@ times all its ways in turn instead of pairs, and prints one object a setting, wi
 `store`, `extraction` and `traces` need no model: they write ten million measurements and ask for them, find people in
 80 MB of documents, and read logged traffic. `ledger-day` puts a day of logged answers into a ledger. `scale` simulates
 fleets of workers; `many` writes very large runs, and very many. `jobs` times the main commands from start to end.
+`games` lets a referee have answers written from one of two texts, and says how often leakmeter's posterior is right.
 `int8` says what weights in eight bits save and change. `pii-origins` counts people whom no model can know and whose
 values are called known. `pages` asks a server for its pages. `architectures` holds every measure on tiny models of many
 architectures against plain passes. `intervals` simulates what intervals cover. `--tiny` makes any of them as small as
@@ -31,6 +32,7 @@ from benchmarks import (
     architectures,
     base,
     extraction,
+    games,
     int8,
     intervals,
     jobs,
@@ -80,6 +82,11 @@ def main() -> None:
     if options.scenario == disclosures.NAME:
         half = {"seed": options.seed, "part": options.part, "run": options.data, "tiny": options.tiny}
         for row in disclosures.rows(backend, **half):
+            _print({"scenario": options.scenario, **row}, options.json)
+        return
+    if options.scenario == games.NAME:
+        writer = base.load(options.writer, options.device, options.dtype) if options.writer else None
+        for row in games.rows(backend, writer, options.data, seed=options.seed, **games.TINY if options.tiny else {}):
             _print({"scenario": options.scenario, **row}, options.json)
         return
     scenario = scenarios.build(options.scenario, backend, options.data, tiny=options.tiny)
@@ -166,7 +173,7 @@ def _without_a_model(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("scenario", choices=(*scenarios.NAMES, disclosures.NAME, *_OWN))
+    parser.add_argument("scenario", choices=(*scenarios.NAMES, disclosures.NAME, games.NAME, *_OWN))
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
     parser.add_argument("--model", default="smollm2-135m", help="a name, or random:llama-8b for random weights")
     parser.add_argument("--device", default=None)
@@ -178,9 +185,10 @@ def _options() -> argparse.Namespace:
         type=Path,
         default=None,
         help="`sentences`: a file of PubMedQA's form; `extraction`: prose; `ledger-day`: a directory; `scale` and "
-        "`disclosures`: a run",
+        "`disclosures`: a run; `games`: a directory of texts, or a run with controls",
     )
-    parser.add_argument("--seed", type=int, default=0, help="`disclosures`: of the values in its cases")
+    parser.add_argument("--seed", type=int, default=0, help="`disclosures`, `games`: of the values in its cases")
+    parser.add_argument("--writer", default=None, help="`games`: another model, which writes answers too")
     parser.add_argument("--part", choices=disclosures.PARTS, default="tuning", help="`disclosures`: of its cases")
     parser.add_argument(
         "--out",

@@ -1,0 +1,61 @@
+"""Distinguishing games: who reads an answer guesses which of two contexts it was written from; is the posterior right?
+
+`python -m benchmarks games` lets a referee toss a coin for each game, put one of two texts into a prompt, and have the
+answer written from it. The adversary is given the answer and both texts, and says how sure it is by leakmeter's nats,
+1 / (1 + e^−(log p(y | one) − log p(y | other))). The referee is no part of leakmeter: it runs the model's own
+transformers class, token by token, and draws by NumPy. Answers are drawn at temperature 1; the likeliest tokens; by
+another model (`--writer`); or drawn from a text without what the two differ in, so that nobody can know. `--data` names
+a directory with PubMedQA's `ori_pqal.json` and CNN/DailyMail's `validation_subset.jsonl`, or a run that was measured
+with `--controls`: there each answer was written from its own context, and the others are those of other cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.games import exemplars, referee, worlds
+from benchmarks.games.outcomes import Game, summary
+from leakmeter.backends.hf import HfBackend
+
+NAME: Final = "games"
+TINY: Final[dict[str, Any]] = {"n_worlds": 2, "n_draws": 2, "n_tokens": 4}
+Row = dict[str, Any]
+
+
+def rows(
+    backend: HfBackend,
+    writer: HfBackend | None = None,
+    data: Path | None = None,
+    *,
+    seed: int = 0,
+    n_worlds: int = 60,
+    n_draws: int = 4,
+    n_tokens: int = 24,
+) -> Iterator[Row]:
+    """One of each kind of game and way of answering.
+
+    Args:
+        backend: the scoring model.
+        writer: another one, which writes answers too.
+        data: texts for more games, or a run.
+        seed: of the texts, the coins and the draws.
+        n_worlds: pairs of texts of each kind.
+        n_draws: answers that are drawn of each of the two.
+        n_tokens: of an answer, at most.
+    """
+    if data is not None and (data / "spec.json").exists():
+        yield summary("context of another case", "given", list(referee.of_run(data, seed)))
+        return
+    of_exemplars = exemplars.played(backend, seed=seed, n_worlds=n_worlds, n_draws=n_draws)
+    yield summary(exemplars.KIND, "drawn", list(of_exemplars))
+    for kind, made in worlds.kinds(seed, n_worlds, data).items():
+        played: dict[str, list[Game]] = {}
+        for number, world in enumerate(made):
+            for game in referee.played(
+                *(backend, writer, world), seed=(seed, number), n_draws=n_draws, n_tokens=n_tokens
+            ):
+                played.setdefault(game.way, []).append(game)
+        for way, games in played.items():
+            yield summary(kind, way, games)
