@@ -154,10 +154,14 @@ class PreparedContext(Prepared):
     """Where the context says what a list of the user's holds; None without a list."""
     region: str = field(default=REGION, kw_only=True)
     """Of telephone numbers and dates."""
+    control_words: Mapping[str, Sequence[int]] = field(default_factory=dict, kw_only=True)
+    """See `controls.words_of_some`."""
 
     @override
     def texts(self) -> JsonObject:
         texts: JsonObject = {} if self.decoding is None else {"decoding": self.decoding}
+        if self.control_words:
+            texts["control_words"] = {name: list(words) for name, words in self.control_words.items()}
         return {**texts, **_sensitive_texts(self.sensitive, self.region)}
 
 
@@ -214,6 +218,7 @@ def prepare(
     answer = case.response or layout.context
     language = language_of(answer) if n_controls else "en"
     item = _item(case.id, layout, covers, larger, settings, response, spare, tokenizer, window, language)
+    others: tuple[Document, ...] = ()
     if n_controls:
         others = case.control_contexts or tuple(
             Document(f"{IRRELEVANT} {number}", irrelevant_text(language, form_of(answer), 2 * number - 2))
@@ -235,6 +240,7 @@ def prepare(
         decoding=case.decoding,
         sensitive=places,
         region=settings.region,
+        control_words=controls.words_of_some(others, case.response),
     )
 
 

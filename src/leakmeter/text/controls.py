@@ -7,6 +7,9 @@ A document that has a value of the answer, or a phrase that the answer took from
 another source, as the same document in two cases is; a phrase that more than half of the other contexts have is their
 form, and counts for nothing. Of the contexts that are left those that share most words with the case's own are taken:
 records of the same kind, with the same names of fields.
+
+No recogniser knows that "Marketing" is a value. A word that some of the controls say and others do not is no form:
+those that say it are no controls for it (`words_of_some`).
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import Final
 from zlib import crc32
 
@@ -70,8 +73,7 @@ def _hashed(text: str) -> tuple[_Hashes, _Hashes]:
 
 
 def _hashes(texts: Iterable[str]) -> _Hashes:
-    # The same in every process, unlike Python's own hash; two texts of one hash would cost no more than a control.
-    return np.unique(np.fromiter((crc32(text.encode("utf-8", "surrogatepass")) for text in texts), dtype=np.uint32))
+    return np.unique(np.fromiter(map(word_hash, texts), dtype=np.uint32))
 
 
 def _union(parts: Iterable[_Hashes]) -> _Hashes:
@@ -124,6 +126,30 @@ def _controls(
         if document.text not in {taken.text for taken in chosen.values()}:
             chosen.setdefault(document.name, document)
     return tuple(chosen.values())[:n]
+
+
+def words_of_some(controls: Sequence[Document], response: str | None) -> dict[str, list[int]]:
+    """Of each control, by its name, the hashes of the words that it says and another one does not; only of those that
+    the response says, where there is one."""
+    said = {control.name: _words_hashed(control.text) for control in controls}
+    if not said:
+        return {}
+    of_all = reduce(partial(np.intersect1d, assume_unique=True), said.values())
+    of_some = {name: np.setdiff1d(words, of_all, assume_unique=True) for name, words in said.items()}
+    if response is not None:
+        asked = _words_hashed(response)
+        of_some = {name: words[_has(asked, words)] for name, words in of_some.items()}
+    return {name: words.tolist() for name, words in of_some.items() if len(words)}
+
+
+def word_hash(word: str) -> int:
+    """Of a word as `matching.words` folds it. The same in every process, unlike Python's own hash; two words of one
+    hash would cost no more than a control."""
+    return crc32(word.encode("utf-8", "surrogatepass"))
+
+
+def _words_hashed(text: str) -> _Hashes:
+    return _hashes(word for word, _, _ in matching.words(text))
 
 
 def _likeness(one: _Context, other: _Context) -> float:

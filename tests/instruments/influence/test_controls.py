@@ -26,6 +26,7 @@ from leakmeter.instruments.influence.disclosures import disclosures, examined
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.results.query import all_views
 from leakmeter.text.build import PromptSettings
+from leakmeter.text.controls import word_hash, words_of_some
 
 CASES = [
     {"id": f"c{i}", "context": f"{name} lives in {town}.", "query": "Where?", "response": f"{name} lives in {town}."}
@@ -155,3 +156,39 @@ def test_reports_say_how_often_the_rule_is_wrong_here() -> None:
     assert "influence_controls" in all_views()
     # A given answer has no posterior of the reader's: nobody knows that it holds for who wrote it.
     assert "Sure" not in text
+
+
+def test_a_control_that_says_a_word_which_others_do_not_is_a_source_of_it() -> None:
+    whole = [0.0] * 6 + [5.0, 4.0, 0.0]
+    controls = {"c1": [0.0] * 6 + [4.5, 3.5, 0.0], "c2": [0.2] * 9}
+    texts, series = made(whole, controls)
+    assert disclosures(texts, series) == ()
+    texts["control_words"] = words_of_some([Document("c1", "It moved North."), Document("c2", "It stayed.")], None)
+    (found,) = disclosures(texts, series)
+    assert (found.text, found.own_nats) == ("moved north", pytest.approx(9.0 - 0.6))
+    # Nor is it a false alarm of a pair with that context.
+    assert [control.disclosures for control in examined(texts, series)[1]] == [0, 0]
+    # What all of them say is form, and counts against it.
+    texts["control_words"] = words_of_some([Document("c1", "moved north"), Document("c2", "north, moved")], None)
+    assert texts["control_words"] == {}
+    assert disclosures(texts, series) == ()
+
+
+def test_words_of_some_are_those_of_the_response_in_any_clothes() -> None:
+    texts = [Document("a", "Dept: MARKETING, floor 2"), Document("b", "Dept: sales, floor 2"), Document("c", "floor 3")]
+    of_some = words_of_some(texts, "She works in marketing, on floor 2; ask the dept.")
+    assert of_some == {
+        "a": sorted(map(word_hash, ("dept", "marketing", "2"))),
+        "b": sorted(map(word_hash, ("dept", "2"))),
+    }
+    assert words_of_some([], "x") == words_of_some(texts[:1], "Marketing") == {}
+
+
+def test_a_value_that_another_record_shares_is_a_disclosure_all_the_same() -> None:
+    cases = [
+        Case(f"c{i}", (Document("d", f"Name: {name}. Department: {department}."),), "Where?", f"In {department}.")
+        for i, (name, department) in enumerate([("Ann", "marketing"), ("Bob", "marketing"), ("Cy", "sales")])
+    ]
+    loaded = PromptSettings(unit="whole").with_controls(cases, Influence(controls=2))
+    prepared = PromptSettings(unit="whole").prepare(loaded[0], Toy(), Influence(controls=2))
+    assert prepared.texts()["control_words"] == {"c1": [word_hash("marketing")]}

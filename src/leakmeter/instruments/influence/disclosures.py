@@ -35,8 +35,9 @@ from leakmeter.instruments.influence.controls import ControlContext, most_of
 from leakmeter.instruments.influence.sources import Pieces, Source, finite, unbounded
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.stats import maximal_segments, posterior_from_even_odds
-from leakmeter.text import function_words
+from leakmeter.text import function_words, matching
 from leakmeter.text.build import REGION
+from leakmeter.text.controls import word_hash
 from leakmeter.text.entities import values
 from leakmeter.text.entities.values import PersonalValue
 from leakmeter.text.entity_results import PieceSeries
@@ -189,7 +190,7 @@ def examined(texts: Texts, series: PieceSeries) -> tuple[tuple[Disclosure, ...],
     numbers = _numbers(texts, series, len(answer.edges) - 1)
     outcomes = (_disclosure(answer.text, span, value, numbers) for span, value in _spans(answer, numbers))
     found = tuple(disclosure for disclosure in outcomes if disclosure is not None)
-    return found, tuple(_control_contexts(answer, numbers, _controls(series)))
+    return found, tuple(_control_contexts(answer, numbers, _controls(texts, series)))
 
 
 def _control_contexts(answer: _Answer, known: _Numbers, controls: Mapping[str, FloatArray]) -> Iterator[ControlContext]:
@@ -252,9 +253,22 @@ def _spans(answer: _Answer, numbers: _Numbers) -> list[tuple[_Word, PersonalValu
     return sorted(spans, key=lambda span: span[0][:2])
 
 
-def _controls(series: PieceSeries) -> dict[str, FloatArray]:
-    """What each control does to the tokens of the first response, by the id of its case."""
-    return {case: finite(values) for (sample, name, case), values in series.items() if not sample and name == "control"}
+def _controls(texts: Texts, series: PieceSeries) -> dict[str, FloatArray]:
+    """What each control does to the tokens of the first response, by the id of its case: nothing to a word that it says
+    and another control does not, which it is a source of."""
+    tokens: Sequence[str] = texts["responses"][0]["tokens"]
+    edges = [0, *accumulate(map(len, tokens))]
+    said = [
+        (word_hash(word), slice(*_tokens_of(edges, start, end))) for word, start, end in matching.words("".join(tokens))
+    ]
+    of_some: Mapping[str, Sequence[int]] = texts.get("control_words") or {}
+    controls = {case: finite(nats) for (sample, name, case), nats in series.items() if not sample and name == "control"}
+    for case, nats in controls.items():
+        own = frozenset(of_some.get(case, ()))
+        for word, at in said:
+            if word in own:
+                nats[at] = np.minimum(nats[at], 0.0)
+    return controls
 
 
 def _tokens_of(edges: Sequence[int], start: int, end: int) -> tuple[int, int]:
@@ -268,7 +282,7 @@ def _numbers(texts: Texts, series: PieceSeries, n_tokens: int) -> _Numbers:
         values for (sample, name, _), values in series.items() if not sample and name in ("placebo", "placebo_alone")
     ]
     log_probs = series.get((0, "log_prob", ""), np.full(n_tokens, np.nan))
-    controls = _controls(series)
+    controls = _controls(texts, series)
     return _Numbers(
         whole,
         # A token that the context rules out has another log-probability without it, which no series holds.

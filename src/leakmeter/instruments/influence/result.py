@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
@@ -58,6 +58,8 @@ class KeptContextCase(KeptCase):
     sensitive: tuple[tuple[Count, Count, str], ...] | None = None
     """Characters of the context that a list of the user's has, and the type of each; None without a list."""
     region: str = REGION
+    control_words: Mapping[str, tuple[Count, ...]] = field(default_factory=dict)
+    """Of each control hashes of the words that it says and another control does not; see `text.controls`."""
 
     @override
     def __post_init__(self) -> None:
