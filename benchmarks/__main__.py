@@ -86,7 +86,9 @@ def main() -> None:
         return
     if options.scenario == games.NAME:
         writer = base.load(options.writer, options.device, options.dtype) if options.writer else None
-        for row in games.rows(backend, writer, options.data, seed=options.seed, **games.TINY if options.tiny else {}):
+        for row in games.rows(
+            *(backend, writer, options.data, options.out), seed=options.seed, **games.TINY if options.tiny else {}
+        ):
             _print({"scenario": options.scenario, **row}, options.json)
         return
     scenario = scenarios.build(options.scenario, backend, options.data, tiny=options.tiny)
@@ -194,7 +196,7 @@ def _options() -> argparse.Namespace:
         "--out",
         type=Path,
         default=None,
-        help="`architectures`, `intervals`, `ledger-day`, `scale`: where its files go",
+        help="`architectures`, `intervals`, `ledger-day`, `scale`: where its files go; `games`: a CSV file, a row each",
     )
     parser.add_argument("--check", action="store_true", help="compare the numbers, time nothing")
     parser.add_argument("--memory", action="store_true", help="only our peak memory over the loaded model, MiB")

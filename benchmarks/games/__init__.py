@@ -11,6 +11,7 @@ with `--controls`: there each answer was written from its own context, and the o
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,7 @@ def rows(
     backend: HfBackend,
     writer: HfBackend | None = None,
     data: Path | None = None,
+    out: Path | None = None,
     *,
     seed: int = 0,
     n_worlds: int = 60,
@@ -40,16 +42,17 @@ def rows(
         backend: the scoring model.
         writer: another one, which writes answers too.
         data: texts for more games, or a run.
+        out: a CSV file to which each game is added, a row.
         seed: of the texts, the coins and the draws.
         n_worlds: pairs of texts of each kind.
         n_draws: answers that are drawn of each of the two.
         n_tokens: of an answer, at most.
     """
     if data is not None and (data / "spec.json").exists():
-        yield summary("context of another case", "given", list(referee.of_run(data, seed)))
+        yield _told("this record or another's", list(referee.of_run(data, seed)), out)
         return
     of_exemplars = exemplars.played(backend, seed=seed, n_worlds=n_worlds, n_draws=n_draws)
-    yield summary(exemplars.KIND, "drawn", list(of_exemplars))
+    yield _told(exemplars.KIND, list(of_exemplars), out)
     for kind, made in worlds.kinds(seed, n_worlds, data).items():
         played: dict[str, list[Game]] = {}
         for number, world in enumerate(made):
@@ -57,5 +60,16 @@ def rows(
                 *(backend, writer, world), seed=(seed, number), n_draws=n_draws, n_tokens=n_tokens
             ):
                 played.setdefault(game.way, []).append(game)
-        for way, games in played.items():
-            yield summary(kind, way, games)
+        for games in played.values():
+            yield _told(kind, games, out)
+
+
+def _told(kind: str, games: list[Game], out: Path | None) -> Row:
+    if out is not None:
+        is_new = not out.exists()
+        with out.open("a", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            if is_new:
+                writer.writerow(("kind", "way", "is_one", "nats"))
+            writer.writerows((kind, game.way, int(game.is_one), f"{game.nats:.6g}") for game in games)
+    return summary(kind, games)

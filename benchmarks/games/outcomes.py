@@ -26,8 +26,8 @@ class Game:
     """log p(y | one) − log p(y | other)."""
 
 
-def summary(kind: str, way: str, games: Sequence[Game]) -> dict[str, Any]:
-    """The numbers of one kind of game and way of answering."""
+def summary(kind: str, games: Sequence[Game]) -> dict[str, Any]:
+    """The numbers of games of one kind and way of answering."""
     nats, is_one = np.asarray([game.nats for game in games]), np.asarray([game.is_one for game in games])
     certain = np.maximum(expit(nats), expit(-nats)) >= 0.95
     wrong = (nats > 0) != is_one
@@ -35,7 +35,7 @@ def summary(kind: str, way: str, games: Sequence[Game]) -> dict[str, Any]:
     area, low, high = auc(nats[is_one], nats[~is_one])
     return {
         "kind": kind,
-        "way": way,
+        "way": games[0].way,
         "games": len(games),
         "median_nats": float(np.median(np.abs(nats))),
         "calibration_error": calibration_error(expit(nats), is_one),

@@ -37,7 +37,7 @@ def test_nats_that_are_right_are_called_so_and_predict_the_area() -> None:
     assert scale == pytest.approx(1.0, abs=0.05)
     assert corrected < 0.02
     assert predicted_auc(nats) == pytest.approx(norm.cdf(1.5 / np.sqrt(2)), abs=0.005)
-    row = summary("kind", "way", [Game("way", bool(one), float(x)) for x, one in zip(nats, is_one, strict=True)])
+    row = summary("kind", [Game("way", bool(one), float(x)) for x, one in zip(nats, is_one, strict=True)])
     assert row["auc"] == pytest.approx(row["auc_predicted"], abs=0.01)
     assert row["sure_and_wrong"] <= 0.05 * row["sure"]
 
