@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from helpers.places import any_name
+from leakmeter.cli import main
 
 Call = Callable[..., Any]
 
@@ -232,3 +233,29 @@ def test_no_command_answers_in_the_words_of_its_parser(cli: Call) -> None:
             ended = cli(*path, *["nosuch"] * 3)
             assert "Unused" not in ended.err, path
             assert ended.code == 2, path
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["influence", "--controls", "3.5"], "--controls is '3.5', expected a whole number"),
+        (["influence", "--top-k-of-nothing", "3.5"], "Unknown option"),
+        (["pii", "probe", "--decoys", "50.5"], "--decoys is '50.5', expected a whole number"),
+        (["icl", "--seed", "0.1"], "--seed is '0.1', expected a whole number"),
+    ],
+)
+def test_a_fraction_of_what_is_whole_is_refused(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_whole_number_may_have_a_point(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    data = tmp_path / "log.jsonl"
+    data.write_text('{"context": "Ana lives in Rome.", "query": "Where?", "response": "Rome"}\n', encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main(["influence", "--data", str(data), "--model", "toy", "--controls", "2.0", "--out", str(tmp_path / "runs")])
+    assert not ended.value.code

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from importlib import metadata
 from itertools import chain, takewhile
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, get_args
 
 from cyclopts import (
     App,
+    ArgumentCollection,
     CycloptsError,
     Group,
     Parameter,
@@ -29,7 +30,7 @@ from leakmeter.core import registry
 from leakmeter.core.plain import excerpt, visible
 from leakmeter.core.registry import Command, Short
 from leakmeter.core.urls import as_given
-from leakmeter.errors import LeakmeterError, UnknownNameError
+from leakmeter.errors import LeakmeterError, UnknownNameError, UsageError
 
 _GROUPS: Final = ("Measure", "Act", "Follow up", "Set up")
 _LOGS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".gz", ".zst")
@@ -285,6 +286,7 @@ def program(words: Sequence[str] = (), *, all_options: bool = False) -> App:
         suppress_keyboard_interrupt=False,
         # An option that is not given is off, or empty: there is neither --no-… nor --empty-….
         default_parameter=Parameter(negative="", show_default=_shown_default),
+        config=(_refuse_fractions,),
         help_formatter=Formatter(command, short_helps().get(command, Short()), all_options=all_options),
         help_epilogue=None if command else _EPILOGUE,
     )
@@ -318,6 +320,17 @@ def expanded(words: Sequence[str]) -> tuple[Sequence[str], bool]:
     is_named = any(option.partition("=")[0] == "--html" for option in options)
     more = [] if is_named else ["--html", f"{Path(log).name.partition('.')[0]}.html"]
     return ["influence", "--data", log, *more, *options], False
+
+
+def _refuse_fractions(_app: App, _commands: Sequence[str], arguments: ArgumentCollection) -> None:
+    """`UsageError` for 3.5 of what is counted in whole numbers, which would be rounded without a word."""
+    for argument in arguments:
+        takes = get_args(argument.hint) or (argument.hint,)
+        if int in takes and not {float, str} & {*takes}:
+            for token in argument.tokens:
+                if token.value.partition(".")[2].strip("0"):
+                    name = token.keyword or argument.name
+                    raise UsageError(f"{name} is '{excerpt(token.value, 40)}', expected a whole number")
 
 
 def _shown_default(value: object) -> str | None:
