@@ -36,7 +36,7 @@ def test_a_case_outside_the_sample_has_the_most_of_the_cases_before_and_costs_le
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sampled = measured()
-    monkeypatch.setattr(engine, "measures_noise", lambda number, dtype: True)
+    monkeypatch.setattr(engine, "measures_noise", lambda number, dtype, device: True)
     every = measured()
     most = max(case.noise_floor_per_token_nats for case in every[:MEASURING_NOISE])
     longest = max(len(note["context"]) + len(note["query"]) for note in NOTES[:MEASURING_NOISE])
@@ -76,10 +76,11 @@ def test_where_rounding_is_coarse_every_case_measures_it() -> None:
 
 def test_the_sample_is_the_first_ten_and_one_of_each_hundred() -> None:
     n = 30 * BLOCK
-    taken = [number for number in range(n) if measures_noise(number, "float32")]
+    taken = [number for number in range(n) if measures_noise(number, "float32", "cpu")]
     assert taken[:MEASURING_NOISE] == [*range(MEASURING_NOISE)]
     assert [number // BLOCK for number in taken[MEASURING_NOISE:]] == [*range(1, 30)]
-    assert all(measures_noise(number, "bfloat16") for number in range(200))
+    for coarse in (("bfloat16", "cpu"), ("float32", "cuda:0"), ("served", "http://127.0.0.1:1")):
+        assert all(measures_noise(number, *coarse) for number in range(200))
 
 
 def test_where_no_case_measured_it_rounding_is_taken_for_what_it_can_be() -> None:

@@ -6,8 +6,8 @@ differs is part of the floor of every instrument. Where it differs by more than 
 case is measured again with plain passes alone.
 
 How far other neighbours in the computation move a number (`core.noise`) is measured of a sample of the cases too where
-rounding is that of float32: the first ten, and those that are checked. The others have the most that any of these
-showed, in proportion to their length where they are longer.
+rounding is that of float32 on a CPU: the first ten, and those that are checked. The others have the most that any of
+these showed, in proportion to their length where they are longer.
 """
 
 from __future__ import annotations
@@ -50,9 +50,11 @@ def is_checked(first: int, n_cases: int) -> bool:
     return any(number == _checked_of(number // BLOCK) for number in range(first, first + n_cases))
 
 
-def measures_noise(number: int, dtype: str) -> bool:
-    """Whether the case of that number in its run measures how far other neighbours move its numbers."""
-    return dtype not in _EXACT or number < MEASURING_NOISE or number == _checked_of(number // BLOCK)
+def measures_noise(number: int, dtype: str, device: str) -> bool:
+    """Whether the case of that number in its run measures how far other neighbours move its numbers. Accelerators may
+    multiply float32 with fewer digits."""
+    is_exact = dtype in _EXACT and device == "cpu"
+    return not is_exact or number < MEASURING_NOISE or number == _checked_of(number // BLOCK)
 
 
 def _checked_of(block: int) -> int:

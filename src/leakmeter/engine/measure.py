@@ -242,7 +242,7 @@ def measured_together(
     Raises:
         WrongPassError: plain passes do not give what they gave either.
     """
-    group = with_sampled_noise(group, range(first, first + len(group)), backend.dtype)
+    group = with_sampled_noise(group, range(first, first + len(group)), backend)
     n_before = backend.n_halvings
     started = time.perf_counter()
     failed_nats: float | None = None
@@ -304,10 +304,10 @@ def with_noise(prepared: Sequence[Prepared], noise_nats: float | None) -> Sequen
     return [replace(case, item=replace(case.item, model_noise_nats=noise_nats)) for case in prepared]
 
 
-def with_sampled_noise(prepared: Sequence[Prepared], numbers: Iterable[int], dtype: str) -> Sequence[Prepared]:
+def with_sampled_noise(prepared: Sequence[Prepared], numbers: Iterable[int], backend: Backend) -> Sequence[Prepared]:
     """The cases of these numbers in their run, those of the sample with the noise to measure."""
     return [
-        replace(case, item=replace(case.item, measures_noise=measures_noise(number, dtype)))
+        replace(case, item=replace(case.item, measures_noise=measures_noise(number, backend.dtype, backend.device)))
         for case, number in zip(prepared, numbers, strict=True)
     ]
 

@@ -210,7 +210,7 @@ def predicted_cases(
     """What cases will take, one by one and together; cases that are scored together share. They have these numbers in
     their run, from 0 on by default. The price is that of a million prompt tokens."""
     own_numbers = islice(count_from(0) if numbers is None else numbers, len(prepared))
-    prepared = with_sampled_noise(prepared, own_numbers, predictor.model.dtype)
+    prepared = with_sampled_noise(prepared, own_numbers, predictor.model)
     if predictor.is_remote:
         prepared = with_noise(prepared, 0.0)  # whichever it is
 
