@@ -32,8 +32,8 @@ def rows(
     out: Path | None = None,
     *,
     seed: int = 0,
-    n_worlds: int = 60,
-    n_draws: int = 4,
+    n_worlds: int = 20,
+    n_draws: int = 16,
     n_tokens: int = 24,
 ) -> Iterator[Row]:
     """One of each kind of game and way of answering.
@@ -51,7 +51,8 @@ def rows(
     if data is not None and (data / "spec.json").exists():
         yield _told("this record or another's", list(referee.of_run(data, seed)), out)
         return
-    of_exemplars = exemplars.played(backend, seed=seed, n_worlds=n_worlds, n_draws=n_draws)
+    # A label is a word: many prompts cost less than many long answers, which are drawn together.
+    of_exemplars = exemplars.played(backend, seed=seed, n_worlds=3 * n_worlds, n_draws=max(1, n_draws // 4))
     yield _told(exemplars.KIND, list(of_exemplars), out)
     for kind, made in worlds.kinds(seed, n_worlds, data).items():
         played: dict[str, list[Game]] = {}
