@@ -32,7 +32,7 @@ def rows(
     out: Path | None = None,
     *,
     seed: int = 0,
-    n_worlds: int = 20,
+    n_worlds: int = 10,
     n_draws: int = 16,
     n_tokens: int = 24,
 ) -> Iterator[Row]:

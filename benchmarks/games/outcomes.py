@@ -39,6 +39,7 @@ def summary(kind: str, games: Sequence[Game]) -> dict[str, Any]:
         "games": len(games),
         "median_nats": float(np.median(np.abs(nats))),
         "calibration_error": calibration_error(expit(nats), is_one),
+        "calibration_error_by_chance": error_by_chance(expit(nats)),
         "sure": int(certain.sum()),
         "sure_and_wrong": int((certain & wrong).sum()),
         "scale": scale,
@@ -60,6 +61,13 @@ def calibration_error(posterior: FloatArray, is_one: np.ndarray) -> float:
         for number in np.unique(bins)
     ]
     return float(sum(errors) / len(posterior))
+
+
+def error_by_chance(posterior: FloatArray) -> float:
+    """The calibration error that a posterior which is right stays below in 95 % of as many games with these nats."""
+    rng = np.random.default_rng(0)
+    errors = [calibration_error(posterior, rng.random(len(posterior)) < posterior) for _ in range(400)]
+    return float(np.quantile(errors, 0.95))
 
 
 def corrected_error(nats: FloatArray, is_one: np.ndarray) -> tuple[float, float]:

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from benchmarks import games
 from benchmarks.games import referee, worlds
-from benchmarks.games.outcomes import Game, calibration_error, corrected_error, predicted_auc, rate_at, summary
+from benchmarks.games.outcomes import (
+    Game,
+    calibration_error,
+    corrected_error,
+    error_by_chance,
+    predicted_auc,
+    rate_at,
+    summary,
+)
 from benchmarks.random_models import random_backend
 from scipy.special import expit
 from scipy.stats import norm
@@ -33,6 +41,7 @@ def right(n: int, distance: float = 1.5) -> tuple[np.ndarray, np.ndarray]:
 def test_nats_that_are_right_are_called_so_and_predict_the_area() -> None:
     nats, is_one = right(20_000)
     assert calibration_error(expit(nats), is_one) < 0.01
+    assert calibration_error(expit(nats[:500]), is_one[:500]) < error_by_chance(expit(nats[:500])) < 0.08
     scale, corrected = corrected_error(nats, is_one)
     assert scale == pytest.approx(1.0, abs=0.05)
     assert corrected < 0.02
