@@ -69,7 +69,7 @@ def _told(kind: str, games: list[Game], out: Path | None) -> Row:
     if out is not None:
         is_new = not out.exists()
         with out.open("a", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
+            writer = csv.writer(file, lineterminator="\n")
             if is_new:
                 writer.writerow(("kind", "way", "is_one", "nats"))
             writer.writerows((kind, game.way, int(game.is_one), f"{game.nats:.6g}") for game in games)

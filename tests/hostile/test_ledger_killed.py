@@ -42,7 +42,7 @@ def test_an_addition_killed_at_any_step_goes_on_to_the_same_ledger(tmp_path: Pat
     assert n_unfinished >= len(places) // 2
 
 
-@pytest.mark.parametrize("n_kills", few([2, 30]))
+@pytest.mark.parametrize("n_kills", few([3, 30]))
 def test_what_a_server_answered_that_was_killed_at_any_step_is_charged(tmp_path: Path, n_kills: int) -> None:
     """Kills charge nothing, or all that the request could have drawn."""
     bounded = bounded_in(tmp_path)
