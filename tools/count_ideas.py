@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 SOURCE = Path(__file__).parents[1] / "src" / "leakmeter"
-N_CASES = 40
-"""Of a log; the first ten, and of the others one in a hundred, measure noise, which takes five prefix trees more."""
+N_CASES = 3
+N_CASES_OF_A_LOG = 40
+"""The first ten cases of a run, and one in a hundred of the others, measure noise: five prefix trees more."""
 MODEL = "smollm2-135m"
 SHARED_NAMES: dict[str, str] = {}
 """Public names of classes that may have more than one definition, and why."""
@@ -47,19 +48,19 @@ def counted(owner: Any, name: str) -> Iterator[list[str]]:
         setattr(owner, name, usual)
 
 
-def of_influence(owner: Any, name: str) -> float:
-    """Calls a case of `leakmeter.influence` of a log on the default model: the toy model has no prefix trees."""
+def of_influence(owner: Any, name: str, n_cases: int = N_CASES) -> float:
+    """Calls a case of `leakmeter.influence` of so many on the default model: the toy model has no prefix trees."""
     import leakmeter
     from leakmeter.core.case import Case, Document
 
     cases = [
         Case(f"case {number}", (Document("note", "Anna lives in Graz. Bo lives in Oslo."),), "Where?", "In Graz.")
-        for number in range(N_CASES)
+        for number in range(n_cases)
     ]
     meter = leakmeter.Meter(MODEL)
     with counted(owner, name) as calls:
         meter.influence(cases)
-    return len(calls) / N_CASES
+    return len(calls) / n_cases
 
 
 def trials_a_case() -> float:
@@ -72,6 +73,12 @@ def prefix_trees_a_case() -> float:
     from leakmeter.core import tree
 
     return of_influence(tree, "_lay_out")
+
+
+def prefix_trees_a_case_of_a_log() -> float:
+    from leakmeter.core import tree
+
+    return of_influence(tree, "_lay_out", N_CASES_OF_A_LOG)
 
 
 def files_that_name(pattern: str) -> int:
@@ -220,6 +227,7 @@ def _read(path: Path) -> str:
 LINES: dict[str, Callable[[], float]] = {
     "trials a case": trials_a_case,
     "prefix trees a case": prefix_trees_a_case,
+    "prefix trees a case, of a log": prefix_trees_a_case_of_a_log,
     "getattr and hasattr on models, measures and reductions": lambda: len(all_probes()),
     "files that name prediction": files_that_name_prediction,
     "files that name half widths": files_that_name_half_widths,
