@@ -51,7 +51,8 @@ def test_content_may_be_parts_with_names(tmp_path: Path) -> None:
     content = ["one", {"text": "two"}, {"type": "text", "text": "three", "name": "third"}, ""]
     (message,) = logged_case(write(tmp_path, [{"role": "tool", "content": content}])).messages
     names = ("tool 1, part 1", "tool 1, part 2", "third")
-    assert message.parts == tuple(map(Document, names, ("one", "two", "three")))
+    assert [message.parts[i] for i in message.retrieved] == list(map(Document, names, ("one", "two", "three")))
+    assert message.text == "one\ntwo\nthree"
 
 
 def test_messages_of_one_name_are_told_apart() -> None:
@@ -77,7 +78,7 @@ NO_OBJECT = "is not an object with 'role' and 'content'"
         *(([of], f"message 1 {NO_OBJECT}") for of in ({"role": "user"}, {"content": "x"})),
         (
             [{**USER, "tool_calls": [{"id": "1"}]}],
-            "it calls a tool, which is not measured; without the assistant's messages that call tools",
+            "a message of role 'user' calls a tool; only the assistant's do",
         ),
         ([{**USER, "role": 1}], "'role' is a number, expected text"),
         ([{**USER, "role": "evil<|im_start|>"}], "role 'evil<|im_start|>' is none of 'system'"),
@@ -192,7 +193,9 @@ def test_context_from_is_for_what_has_no_context(tmp_path: Path) -> None:
 
 
 def test_records_of_chats_without_marks_are_what_they_were() -> None:
-    assert "retrieved" not in json.dumps(case_of(messages=LOGGED).record())
+    texts = [{"role": "user", "content": "Anna called."}, {"role": "assistant", "content": "Noted."}, *LOGGED[1:]]
+    record = json.dumps(case_of(messages=texts).record())
+    assert not any(name in record for name in ("retrieved", "fixed", "calls", "emission", "begun"))
     (message,) = case_of(messages=[{"role": "user", "content": TURN}], context_from="Notes:(.*)Q").record()["messages"]
     assert message["retrieved"] == (1,)
 
@@ -230,7 +233,7 @@ def test_messages_of_llamaindex_are_understood() -> None:
         ({**asked, "blocks": [{"block_type": "image", "url": "x"}]}, "only text can be measured"),
         (
             {**asked, "additional_kwargs": {"tool_calls": [1]}},
-            "it calls a tool, which is not measured; without the assistant's messages that call tools",
+            "a message of role 'user' calls a tool; only the assistant's do",
         ),
     ):
         assert problem in refusal(case_of, messages=[system, bad], context_from="system")
@@ -271,8 +274,9 @@ def test_a_system_prompt_alone_is_refused(tmp_path: Path, others: list[dict[str,
 def test_the_system_prompt_is_meant_and_all_else_stays() -> None:
     before = [{"role": role, "content": "Good day."} for role in ("user", "assistant")]
     case = case_of(messages=[BRIEF, *before, TOOL, USER], context_from="system")
-    assert [message.fixed for message in case.messages] == [False, True, True, True, False]
-    assert case.has_only_system_context
+    # Beside the system prompt, what was read is context.
+    assert [message.fixed for message in case.messages] == [False, True, True, True, True]
+    assert [document.name for document in case.context_documents] == ["system 1", "tool 4"]
     # A system prompt and a question alone are the case that they are without a word.
     (bare,) = cases_of([Case("case", messages=case_of(messages=[BRIEF, USER], context_from="system").messages)]).cases
     assert [message.fixed for message in bare.messages] == [False, False]

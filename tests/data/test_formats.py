@@ -181,7 +181,7 @@ TOLD = {"messages": [*MESSAGES, {"role": "user", "content": None, "tool_calls": 
         ({**ANSWERED, "response": None, "error": {"code": 1}}, "the request failed, and there is no answer"),
         ({"title": "x", "paragraphs": 3}, "'paragraphs' has to be a list"),
         ({"title": "x", "paragraphs": [{"context": "x"}]}, "paragraph 1: expected 'context' and a list 'qas'"),
-        (TOLD, "it calls a tool, which is not measured; "),
+        (TOLD, "a message of role 'user' calls a tool; only the assistant's do"),
     ],
 )
 def test_what_a_format_cannot_say_is_refused_and_may_be_left_out(record: dict[str, Any], problem: str) -> None:

@@ -165,13 +165,12 @@ def test_a_record_with_neither_context_nor_chat_is_told_what_helps() -> None:
         {"role": "assistant", "parts": [{"type": "step-start"}, {"type": "tool-search", "output": []}]},
     ],
 )
-def test_who_logs_tools_is_told_what_can_be_read(message: dict[str, Any]) -> None:
+def test_who_logs_tools_has_what_they_returned_as_sources(message: dict[str, Any]) -> None:
     turns = [{"role": "user", "content": ASKED}, message, {"role": "tool", "content": NOTES[0]}]
-    said = refusal([{"messages": [*turns, {"role": "assistant", "content": ANSWER}]}])
-    assert "message 2: " in said
-    assert "without the assistant's messages that call tools, and with the results as messages of role 'tool'" in said
-    kept = [turns[0], turns[2], {"role": "user", "content": ASKED}, {"role": "assistant", "content": ANSWER}]
-    assert cases_of([{"messages": kept}], needs_response=True).cases[0].response == ANSWER
+    (case,) = cases_of([{"messages": [*turns, {"role": "assistant", "content": ANSWER}]}], needs_response=True).cases
+    assert case.response == ANSWER
+    assert [document.text for document in case.context_documents][-1] == NOTES[0]
+    assert all(message.fixed for message in case.messages)
 
 
 def test_reasoning_beside_an_answer_is_left_out_and_told() -> None:

@@ -82,7 +82,7 @@ def test_a_chat_has_its_own_words_for_roles_and_a_system_prompt_elsewhere() -> N
     loaded = cases_of([CHAT], map=f"{CHAT_MAP},system=preamble", context_from=MARKER)
     assert loaded.cases == (expected,)
     said = "chats of 4 messages of 3 to 15 characters; marked context of 10 characters; responses of 5"
-    earlier = "data: 1 earlier answer of the assistant was not measured: of a chat only the last answer is"
+    earlier = "data: 1 other emission came before anything was read, so that there is nothing to measure"
     assert loaded.notes == (earlier, f"data: --map reads {said}")
     bare = [{"role": who, "content": says} for who, says in TURNS]
     mapping = "messages=messages,messages.user=guest,messages.assistant=desk"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -115,6 +116,6 @@ class ByteTokenizer:
         """Bytes to text; what is no UTF-8 becomes the replacement character."""
         return bytes(i for i in ids if i < _STOP).decode(errors="replace")
 
-    def render_chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
+    def render_chat(self, messages: Sequence[Mapping[str, Any]], *, answer: bool) -> str:
         """Refuse: the toy has no chat template."""
         raise UsageError("the toy model has no chat template; give --template plain")

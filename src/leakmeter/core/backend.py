@@ -68,7 +68,7 @@ class Tokenizer(Protocol):
     def decode(self, ids: Sequence[int]) -> str:
         """Ids to text, special tokens included."""
 
-    def render_chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
+    def render_chat(self, messages: Sequence[Mapping[str, Any]], *, answer: bool) -> str:
         """Messages to the text of the model's chat template, followed by the opening of an answer if asked.
 
         Raises:

@@ -4,22 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from leakmeter.core.record import JsonObject
 
 DECODINGS: Final = ("sampling", "greedy", "beam", "top-k", "top-p")
 """How a response may have been chosen; all but sampling leave tokens of the distribution out."""
 SYSTEM_ROLES: Final = ("system", "developer")
-_TURNS: Final = (*SYSTEM_ROLES, "user", "assistant")
+TURN_ROLES: Final = (*SYSTEM_ROLES, "user", "assistant")
 """Roles of messages that say nothing of where their texts come from."""
-_UNSAID: Final = (("decoding", None), ("retrieved", ()), ("fixed", False))
+_UNSAID: Final = (
+    *(("decoding", None), ("retrieved", ()), ("fixed", False)),
+    *(("calls", ()), ("emission", None), ("begun", None)),
+)
+
+Channel = Literal["answer", "tool", "agent", "memory", "reasoning"]
+"""Where what a model emitted went: to the user, to a tool as its arguments, to another agent, to a memory, or nowhere
+that anybody sees."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
     name: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool, as the model wrote it."""
+
+    name: str
+    arguments: str
+    """Usually an object in JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """What a response was in its conversation: when it was said, and who received it."""
+
+    conversation: str
+    turn: int
+    """Number of the model's turn, from 1."""
+    channel: Channel = "answer"
+    recipient: str = "user"
+    """The user, or the tool, agent or memory by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +62,8 @@ class Message:
     fixed: bool = False
     """Whether the message stays when context is left out: only what was retrieved into it is context. The turn that
     asks always stays."""
+    calls: tuple[ToolCall, ...] = ()
+    """Calls of tools, of a message of the assistant's; they follow its parts."""
 
     @property
     def text(self) -> str:
@@ -52,6 +82,11 @@ class Case:
     """A whole chat instead of documents, without the answer: the last user message asks; the others are context."""
     decoding: str | None = None
     """How the response was chosen, one of `DECODINGS`, where that is known."""
+    emission: Emission | None = None
+    """What the response was in a conversation; None of one that is a question and an answer alone."""
+    begun: Message | None = None
+    """What the model had said in its turn before the response. The last call, if there is one, is the one whose
+    arguments the response is, and has none."""
     control_contexts: tuple[Document, ...] = ()
     """Contexts of other cases, a text each under the id of its case, which the response was not written from: what its
     disclosures are held against. The cases and the measure decide them, so that they are not part of `record`."""
@@ -79,7 +114,7 @@ class Case:
         names = (f"{message.role} {number}" for number, message in enumerate(self.messages, 1))
         own = {message.name for message, name in zip(self.messages, names, strict=True) if message.name != name}
         return bool(self._beside_query) and not any(
-            message.retrieved or message.role not in _TURNS or message.name in own for message in self._beside_query
+            message.retrieved or message.role not in TURN_ROLES or message.name in own for message in self._beside_query
         )
 
     @property
@@ -122,10 +157,14 @@ def unmeasured_answers(cases: Sequence[Any]) -> list[int]:
 
 def _n_unmeasured(case: Case, asked: Mapping[str, Sequence[str]]) -> int:
     n, question = 0, ""
-    for message in case.messages[: case.asking]:
+    for i, message in enumerate(case.messages[: case.asking]):
         if message.role == "user":
             question = _plain(message.text)
         elif message.role == "assistant" and (answer := _plain(message.text)):
+            before = Case("", messages=case.messages[:i])
+            # An answer before anything was read gives nothing away.
+            if not before.context_documents or before.has_only_system_context:
+                continue
             n += not (question and any(question in other for other in asked.get(answer, ())))
     return n
 

@@ -21,14 +21,15 @@ from leakmeter.core.plain import counted
 from leakmeter.core.record import JsonObject
 from leakmeter.data import formats, named
 from leakmeter.data.chat import (
+    ChatCase,
+    ChatCases,
     ContextMarker,
     OnlySystemContextError,
     answer_text,
+    cases_of_chat,
     context_marker,
-    messages_of,
-    with_context,
-    without_answer,
 )
+from leakmeter.data.conversation import ALL_EMISSIONS, EmissionOptions, entries_of, is_api_error
 from leakmeter.data.foreign import Unread, fields_of, has_reasoned, plain
 from leakmeter.data.formats import DataFormat
 from leakmeter.data.mapping import (
@@ -107,6 +108,7 @@ def cases_of(
     context_from: str | None = None,
     skip_bad: bool = False,
     needs_response: bool = False,
+    emissions: EmissionOptions = ALL_EMISSIONS,
     logs: Iterable[formats.DataFormat] = (),
 ) -> ReadCases:
     """Cases of a file, of standard input, or of what a caller holds.
@@ -124,6 +126,7 @@ def cases_of(
         skip_bad: leave bad rows out and name them in `problems`, rather than stop at the first.
         needs_response: a row that names no response is bad, since one that was not read must not be replaced by a drawn
             one. A `Case` says itself that it has none.
+        emissions: which turns and channels of a conversation are cases.
         logs: further presets, which are tried before all others; read only where the fields are not all a case's own.
 
     >>> loaded = cases_of([{"question": "Who?", "docs": ["Anna sang."]}], map="query=question,context=docs")
@@ -159,8 +162,6 @@ def cases_of(
         if preset is not None and format is None:
             notes.append(f"data: read as --format {preset.name}: {preset.about}")
         good = chain((first,), good)
-    cases: list[Case] = []
-    references: list[str | None] = []
     seen: dict[str, DataRow] = {}
     left_out: dict[str, None] = {}
     n_hidden = 0
@@ -168,6 +169,7 @@ def cases_of(
     contents: Iterable[tuple[DataRow, RowOutcome]] = good
     if preset is not None:
         contents = preset.read((row, {} if isinstance(fields, Case) else fields) for row, fields in good)
+    read = _CasesRead()
     for row, content in contents:
         try:
             if isinstance(content, DataError):
@@ -177,31 +179,37 @@ def cases_of(
                     raise DataError(
                         f"{row.where}: --context-from is for texts, and this row already has a separate context"
                     )
-                case, reference = content, None
+                found, reference = ChatCases([ChatCase(content, is_own=True)]), None
             else:
                 hint = partial(_hint_of_row, row, shape, on_rows)
                 if preset is None:
                     content = _known(content, row, shape, left_out, hint)
-                case, reference = case_of_fields(content, row.number, row.where, marker, hint)
-                if case.response is None:
+                found, reference = cases_of_fields(
+                    *(content, row.number, row.where, marker, hint), emissions=emissions, needs_response=needs_response
+                )
+                is_nothing = not (found.cases or found.n_before_reading)
+                if is_nothing or any(each.case.response is None for each in found.cases):
                     _check_unanswered(row, shape, on_rows)
-            if case.messages or preset is not None:
+            if preset is not None or any(each.case.messages for each in found.cases):
                 held = row.content if isinstance(row.content, dict) else {}
                 n_hidden += bool(held.get("n_hidden")) or has_reasoned(held)
-            if case.id in seen:
-                where = seen[case.id].place or seen[case.id].where
-                raise DataError(f"{row.where}: id '{case.id}' was already used in {where}")
+            for each in found.cases:
+                if each.case.id in seen:
+                    where = seen[each.case.id].place or seen[each.case.id].where
+                    raise DataError(f"{row.where}: id '{each.case.id}' was already used in {where}")
         except DataError as error:
             is_elsewhere = isinstance(error, OnlySystemContextError) and (map_ := _documents_beside_chat(row, tried))
             bad(DataError(f"{row.where}: {map_}") if is_elsewhere else error)
             continue
-        seen[case.id] = row
-        cases.append(case)
-        references.append(reference)
+        seen.update(dict.fromkeys((each.case.id for each in found.cases), row))
+        read.add(found, reference)
+    cases, references = read.kept()
     if not cases:
         noun = named_file(data, "data file") if isinstance(data, str | Path) else "the data"
         if problems:
             raise DataError(f"no row of {noun} can be used; {_commonest(problems)}")
+        if why := read.nothing():
+            raise DataError(f"{noun}: {why}")
         raise DataError(f"{noun} holds no case; expected one JSON object a line, or a table or list of records")
     notes += (f"data: --map {part}: no document or message has it" for part in shape.unused)
     n_unanswered = sum(case.response is None for case in cases)
@@ -212,6 +220,7 @@ def cases_of(
             f"data: in {n_hidden:,} of {counted(len(cases), 'case')} the log has reasoning or other calls before the "
             "response that its reader did not see; they are not measured"
         )
+    notes += read.notes(cases)
     if unmeasured := sum(unmeasured_answers(cases)):
         notes.append(f"data: {unmeasured_text(unmeasured)}")
     if shape.names_fields:
@@ -342,10 +351,11 @@ class _Tried:
         try:
             for row, fields in self._fields(proposal):
                 marker = _unmarked if "messages" in fields else None
-                case, _ = case_of_fields(fields, row.number, row.where, marker)
-                if case.id in ids or (self.needs_response and case.response is None):
-                    return False
-                ids.add(case.id)
+                found, _ = cases_of_fields(*(fields, row.number, row.where, marker), needs_response=self.needs_response)
+                for case in (each.case for each in found.cases):
+                    if case.id in ids or (self.needs_response and case.response is None):
+                        return False
+                    ids.add(case.id)
         except LeakmeterError:
             return False
         return True
@@ -360,7 +370,7 @@ class _Tried:
                 if role == "context":
                     _documents(fields[role], row.where)
                 elif role == "messages":
-                    messages_of(fields[role], row.where)
+                    entries_of(fields[role], row.where)
                 elif role == "response":
                     _response_of(fields[role], row.where)
                 elif role != "id":
@@ -542,15 +552,86 @@ def _repeated_note(cases: Sequence[Case]) -> str | None:
     )
 
 
-def case_of_fields(
+@dataclass(slots=True)
+class _CasesRead:
+    """Cases in their order, and what of the log is none."""
+
+    found: list[tuple[ChatCase, str | None]] = field(default_factory=list)
+    n_before_reading: int = 0
+    n_errors: int = 0
+
+    def add(self, found: ChatCases, reference: str | None) -> None:
+        self.n_before_reading += found.n_before_reading
+        for each in found.cases:
+            if each.case.response is not None and is_api_error(each.case.response):
+                self.n_errors += 1
+            else:
+                self.found.append((each, reference if each.is_own else None))
+
+    def kept(self) -> tuple[list[Case], list[str | None]]:
+        """Without earlier turns that are rows of their own, as where each request has the whole chat before it."""
+        seen = {_said(each.case) for each, _ in self.found if each.is_own}
+        cases: list[Case] = []
+        references: list[str | None] = []
+        for each, reference in self.found:
+            if not each.is_own:
+                if (said := _said(each.case)) in seen:
+                    continue
+                seen.add(said)
+            cases.append(each.case)
+            references.append(reference)
+        return cases, references
+
+    def notes(self, cases: Sequence[Case]) -> Iterator[str]:
+        said = [case.emission for case in cases if case.emission is not None]
+        names = {emission.conversation for emission in said}
+        if len(said) > len(names) or any(emission.channel != "answer" for emission in said):
+            channels = Counter(emission.channel for emission in said)
+            kinds = [counted(n, _CHANNEL_NOUNS[channel]) for channel, n in channels.items()]
+            yield f"data: {counted(len(names), 'conversation')} with {' and '.join(kinds)}"
+        if self.n_before_reading:
+            yield (
+                f"data: {counted(self.n_before_reading, 'other emission')} came before anything was read, so that "
+                "there is nothing to measure"
+            )
+        if self.n_errors:
+            noun = "is an error" if self.n_errors == 1 else "are errors"
+            yield f"data: {counted(self.n_errors, 'response')} {noun} of an API, and not measured"
+
+    def nothing(self) -> str:
+        """Why there is no case, where that is known."""
+        why = [note.removeprefix("data: ") for note in self.notes(())]
+        return "; ".join(why)
+
+
+_CHANNEL_NOUNS: Final = {
+    "answer": "answer",
+    "tool": "tool call",
+    "agent": "agent message",
+    "memory": "memory write",
+    "reasoning": "reasoning text",
+}
+
+
+def _said(case: Case) -> tuple[object, ...]:
+    """What was said, and before what: equal where one emission was logged twice."""
+    before = tuple((message.role, message.text, message.calls) for message in case.messages)
+    channel = None if case.emission is None else case.emission.channel
+    return before, case.response, channel, case.begun and case.begun.calls
+
+
+def cases_of_fields(
     value: Fields,
     number: int,
     where: str,
     marker: ContextMarker | None = None,
     hint: Callable[[Fields], str] | None = None,
-) -> tuple[Case, str | None]:
-    """A case and its reference, if it has one, from the fields of a row that are in `FIELDS`; `number` is the id, where
-    there is none, the marker says what is context in a chat, and the hint what mends a record without context."""
+    *,
+    emissions: EmissionOptions = ALL_EMISSIONS,
+    needs_response: bool = False,
+) -> tuple[ChatCases, str | None]:
+    """The cases and the reference, if it has one, of the fields of a row that are in `FIELDS`; `number` is the id,
+    where there is none, the marker says what is context in a chat, and the hint what mends a record without context."""
     chat = value.get("messages")
     if marker is not None and chat is None and value.get("query") and "context" not in value:
         chat = [{"role": "user", "content": value["query"]}]
@@ -569,25 +650,36 @@ def case_of_fields(
         id_ = int(id_)
     if isinstance(id_, bool) or not isinstance(id_, (str, int)):
         raise DataError(f"{where}: 'id' has to be text or a whole number")
-    response, reference = value.get("response"), value.get("reference")
-    response = None if response is None else _response_of(response, where)
-    messages: tuple[Message, ...] = ()
+    id_ = checked_text(str(id_), "id", where)
+    reference = value.get("reference")
+    reference = None if reference is None else checked_text(reference, "reference", where)
+    response = value.get("response")
     if "messages" in value:
         if value.get("query"):
             raise DataError(f"{where}: the last user message is the query; leave 'query' out")
-        messages, response = without_answer(messages_of(value["messages"], where), response, where)
-        messages = with_context(messages, marker, where)
-    elif marker is not None:
+        is_blocks = isinstance(response, list)
+        found = cases_of_chat(
+            *(id_, value["messages"], response if is_blocks or response is None else _response_of(response, where)),
+            where,
+            marker,
+            options=emissions,
+            needs_response=needs_response,
+            decoding=_decoding(value, where),
+        )
+        return found, reference
+    if marker is not None:
         raise DataError(f"{where}: the case has a 'context', and --context-from gives another; leave one of them out")
+    text = None if response is None else _response_of(response, where)
     case = Case(
-        id=checked_text(str(id_), "id", where),
+        id=id_,
         documents=_documents(value["context"], where) if "context" in value else (),
         query=_text_of(value.get("query", ""), "query", where),
-        response=response,
-        messages=messages,
-        decoding=_decoding(value, where, response),
+        response=text,
+        decoding=_decoding(value, where),
     )
-    return case, None if reference is None else checked_text(reference, "reference", where)
+    if case.decoding is not None and text is None:
+        raise DataError(f"{where}: 'decoding' describes how a response was chosen, but there is no 'response'")
+    return ChatCases([ChatCase(case, is_own=True)]), reference
 
 
 def _response_of(value: object, where: str) -> str:
@@ -609,14 +701,12 @@ def _text_of(value: object, field: str, where: str) -> str:
     return checked_text(value, field, where)
 
 
-def _decoding(value: Fields, where: str, response: str | None) -> str | None:
+def _decoding(value: Fields, where: str) -> str | None:
     decoding = value.get("decoding")
     if decoding is None:
         return None
     if decoding not in DECODINGS:
         raise DataError(f"{where}: 'decoding' has to be one of {', '.join(DECODINGS)}")
-    if response is None:
-        raise DataError(f"{where}: 'decoding' describes how a response was chosen, but there is no 'response'")
     return str(decoding)
 
 
@@ -664,7 +754,23 @@ def logged_case(path: str | Path, response: str | None = None, *, context_from: 
         if "response" in fields:
             raise DataError(f"{where} has an answer, and a response is given too; leave one of them out")
         fields["response"] = response
-    return case_of_fields(fields, 1, where, context_marker(context_from))[0]
+    found, _ = cases_of_fields(fields, 1, where, context_marker(context_from), emissions=_LAST)
+    return _only(found, where)
+
+
+_LAST: Final = EmissionOptions(turns="last")
+
+
+def _only(found: ChatCases, where: str) -> Case:
+    """What the chat ended with: its answer, or the last call."""
+    answers = [
+        each.case for each in found.cases if each.case.emission is None or each.case.emission.channel == "answer"
+    ]
+    last = answers or [each.case for each in found.cases]
+    if not last:
+        raise DataError(f"{where}: nothing was read before the last turn, so there is nothing to measure")
+    case = last[-1]
+    return case if case.emission is None else replace(case, id=case.emission.conversation)
 
 
 def case_of(
@@ -682,8 +788,7 @@ def case_of(
     marker = context_marker(context_from)
     if messages or (marker is not None and not context):
         turns = plain(messages, "messages") if messages else [{"role": "user", "content": query}]
-        chat_messages, response = without_answer(messages_of(turns, "messages"), response, "messages")
-        return Case(id="case", response=response, messages=with_context(chat_messages, marker, "messages"))
+        return _only(cases_of_chat("case", turns, response, "messages", marker, options=_LAST), "messages")
     if marker is not None:
         raise UsageError("the case has a context, and context_from gives another; leave one of them out")
     return Case(id="case", documents=_documents_of(context), query=query, response=response)

@@ -1,4 +1,8 @@
-"""A whole chat as a case: a list of messages, as chat interfaces write them."""
+"""Chats as cases: a list of messages, as chat interfaces write them, and each thing that the model emitted in it.
+
+Of a conversation in which tools were called or documents read, these are the context, and all else stays. Of a chat
+of texts alone the context is what was said before the question, or what of it is marked.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Message
+from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Emission, Message
 from leakmeter.core.plain import excerpt
+from leakmeter.data.conversation import (
+    ALL_EMISSIONS,
+    EmissionOptions,
+    Emitted,
+    Entry,
+    emissions_of,
+    entries_of,
+    has_sources,
+    messages_of_entries,
+)
 from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ContentPart, Turn, joined_answer, parts_of, spoken, turn_of
 from leakmeter.data.mapping import checked_text, is_name, unused
 from leakmeter.errors import DataError, UsageError
@@ -112,6 +126,181 @@ def answer_text(content: object, noun: str) -> str:
     if not parts:
         raise DataError(f"{noun} has no text")
     return joined_answer(part.text or "" for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatCase:
+    """A case of a chat."""
+
+    case: Case
+    is_own: bool
+    """Whether it is what the chat ended with, and not an earlier turn, which may be a chat of its own elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatCases:
+    cases: list[ChatCase]
+    n_before_reading: int = 0
+    """Emissions before which nothing was read, so that there is nothing to measure."""
+
+
+def cases_of_chat(
+    id_: str,
+    value: object,
+    response: object,
+    where: str,
+    marker: ContextMarker | None = None,
+    *,
+    options: EmissionOptions = ALL_EMISSIONS,
+    needs_response: bool = False,
+    decoding: str | None = None,
+) -> ChatCases:
+    """Cases of a parsed list of messages, and of the response to it, where that stands elsewhere: one of each emission
+    that had read something. A chat that ends with a question is one case, without a response; if responses are needed,
+    its earlier turns are cases instead."""
+    entries = entries_of(value, where)
+    is_answered = response is not None or (bool(entries) and entries[-1].role == "assistant")
+    if decoding is not None and not is_answered:
+        raise DataError(f"{where}: 'decoding' describes how a response was chosen, but there is no 'response'")
+    if response is not None:
+        if entries and entries[-1].role == "assistant" and entries[-1].kind != "source":
+            raise DataError(
+                f"{where}: the last message, the assistant's, is the response, and a response is given too; leave one "
+                "of them out"
+            )
+        number = len(value) + 1 if isinstance(value, list) else 1
+        blocks = response if isinstance(response, list) else [{"type": "text", "text": response}]
+        spoken_turn = entries_of([{"role": "assistant", "content": blocks}], where)
+        entries += [replace(entry, message=number) for entry in spoken_turn]
+    if has_sources(entries):
+        if isinstance(response, str) and not response.strip():
+            # Left for the case to refuse.
+            messages = _with_more(messages_of_entries(entries), marker, where)
+            return ChatCases([ChatCase(Case(id_, response=response, messages=messages), is_own=True)])
+        return _of_conversation(id_, entries, where, marker, options, needs_response=needs_response, decoding=decoding)
+    messages = messages_of(value, where)
+    text = None
+    if response is not None:
+        text = answer_text(response, f"{where}: 'response'") if isinstance(response, list) else str(response)
+    return _of_texts(id_, messages, text, where, marker, options, needs_response=needs_response, decoding=decoding)
+
+
+def _of_conversation(
+    id_: str,
+    entries: Sequence[Entry],
+    where: str,
+    marker: ContextMarker | None,
+    options: EmissionOptions,
+    *,
+    needs_response: bool,
+    decoding: str | None,
+) -> ChatCases:
+    emitted = emissions_of(entries)
+    is_answered = bool(emitted) and emitted[-1].is_last
+    if not is_answered and not needs_response:
+        messages = _with_more(messages_of_entries(entries), marker, where)
+        return ChatCases([ChatCase(Case(id_, messages=messages), is_own=True)])
+    wanted = [each for each in emitted if each.channel in options.channels]
+    if options.turns == "last":
+        wanted = [each for each in wanted if each.turn == emitted[-1].turn]
+    read: list[tuple[Emitted, tuple[Message, ...]]] = []
+    for each in wanted:
+        messages = _with_more(each.messages, marker, where)
+        if any(message.role == "user" for message in messages) and Case("", messages=messages).context_documents:
+            read.append((each, messages))
+    ids = _ids(id_, [each for each, _ in read])
+    cases = [
+        ChatCase(
+            Case(
+                own_id,
+                response=each.response,
+                messages=messages,
+                decoding=decoding if each.is_last else None,
+                emission=each.of(id_),
+                begun=each.begun,
+            ),
+            is_own=each.is_last,
+        )
+        for own_id, (each, messages) in zip(ids, read, strict=True)
+    ]
+    return ChatCases(cases, len(wanted) - len(read))
+
+
+def _ids(id_: str, emitted: Sequence[Emitted]) -> list[str]:
+    """Of a conversation with several emissions: its own, the turn, and what a tool is called."""
+    if len(emitted) == 1:
+        return [id_]
+    out: list[str] = []
+    for each in emitted:
+        beside = "" if each.channel == "answer" else f" {each.recipient if each.begun else each.channel}"
+        out.append(unused(f"{id_}.{each.turn}{beside}", out))
+    return out
+
+
+def _with_more(messages: tuple[Message, ...], marker: ContextMarker | None, where: str) -> tuple[Message, ...]:
+    """A conversation with what else the user says is context, beside what was read."""
+    if marker is None:
+        return messages
+    if marker is _system_marked:
+        _system_marked(messages, where)  # refuses where there is none
+        return tuple(replace(message, fixed=False) if message.role in SYSTEM_ROLES else message for message in messages)
+    try:
+        return marker(messages, where)
+    except DataError:
+        if Case("", messages=messages).context_documents:
+            return messages
+        raise
+
+
+def _of_texts(
+    id_: str,
+    messages: tuple[Message, ...],
+    response: str | None,
+    where: str,
+    marker: ContextMarker | None,
+    options: EmissionOptions,
+    *,
+    needs_response: bool,
+    decoding: str | None,
+) -> ChatCases:
+    before, text = without_answer(messages, response, where)
+    turns = [i for i, message in enumerate(before) if message.role == "assistant"]
+    earlier: list[ChatCase] = []
+    n_before_reading = 0
+    # Where a response is to be drawn, what was said before is context alone.
+    if options.turns == "all" and (text is not None or needs_response):
+        for turn, i in enumerate(turns, 1):
+            said = joined_answer(part.text for part in before[i].parts)
+            try:
+                messages = with_context(before[:i], marker, where)
+            except DataError:
+                messages = ()
+            case = Case(id_, response=said, messages=messages, emission=Emission(id_, turn))
+            if case.asking is None or not case.context_documents or not said.strip():
+                n_before_reading += 1
+            else:
+                earlier.append(ChatCase(case, is_own=False))
+    if text is None and needs_response and turns:
+        return ChatCases(_numbered(id_, earlier), n_before_reading)
+    emission = Emission(id_, len(turns) + 1) if earlier else None
+    case = Case(
+        id_,
+        response=text,
+        messages=with_context(before, marker, where),
+        decoding=decoding if text is not None else None,
+        emission=emission,
+    )
+    return ChatCases(_numbered(id_, [*earlier, ChatCase(case, is_own=True)]), n_before_reading)
+
+
+def _numbered(id_: str, cases: list[ChatCase]) -> list[ChatCase]:
+    """Cases under the chat's id and their turns, where there are several."""
+    return [
+        each
+        if len(cases) == 1 or each.case.emission is None
+        else replace(each, case=replace(each.case, id=f"{id_}.{each.case.emission.turn}"))
+        for each in cases
+    ]
 
 
 def without_answer(

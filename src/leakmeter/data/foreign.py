@@ -65,17 +65,56 @@ ROLES: Final = {
 REASONING: Final = ("reasoning", "thinking", "redacted_thinking", "reasoning_content")
 """Parts of a message, and fields beside it, in which a model reasons out of sight."""
 _REASONED_LISTS: Final = ("reasoning_details", "thinking_blocks")
-_REASONED: Final = (*REASONING, *_REASONED_LISTS, "reasoningContent", "step-start")
-"""Fields and parts of an assistant's message that are left out, since its reader does not see them, or they say
-nothing."""
+REASONED: Final = (*REASONING, *_REASONED_LISTS, "reasoningContent")
+"""Fields and parts of an assistant's message that its reader does not see."""
+SAID_NOTHING: Final = (
+    "step-start",
+    "source-url",
+    "source-document",
+    "mcp_list_tools",
+    "mcp_approval_request",
+    "refusal",
+)
+"""Parts and items in which nobody says, calls or reads anything."""
+_REASONED: Final = (*REASONED, "step-start")
 _REASONED_ENDS: Final = ("reasoning", "reasoning_content", "tokens", "token_count")
 _TEXT_PARTS: Final = ("text", "input_text", "output_text")
-CALL_PARTS: Final = ("tool_call", "tool_use", "function_call", "toolUse")
-RESULT_PARTS: Final = ("tool_call_response", "tool_result")
-_CALLS: Final = ("tool_calls", "function_call", "tool_use")
-_ARGUMENTS: Final = ("arguments", "args", "tool_kwargs", "input")
+CALL_PARTS: Final = (
+    *("tool_call", "tool_use", "function_call", "toolUse", "server_tool_use", "mcp_tool_use", "server_tool_call"),
+    *("custom_tool_call", "dynamic-tool", "tool-call", "tool-invocation"),
+)
+RESULT_PARTS: Final = (
+    *("tool_call_response", "tool_result", "toolResult", "tool_call_result", "tool-result", "function_call_output"),
+    *("custom_tool_call_output", "mcp_tool_result", "web_search_tool_result", "server_tool_call_response"),
+)
+DOCUMENT_PARTS: Final = ("document", "search_result", "resource", "web_search_result", "retrieved_document")
+"""Parts that are documents beside a question, or among what a tool returned."""
+ITEMS: Final = (
+    *(*CALL_PARTS, *RESULT_PARTS, *REASONED, "mcp_list_tools", "mcp_approval_request"),
+    *(
+        "file_search_call",
+        "web_search_call",
+        "mcp_call",
+        "code_interpreter_call",
+        "computer_call",
+        "image_generation_call",
+    ),
+    *("local_shell_call", "shell_call", "computer_call_output", "local_shell_call_output", "shell_call_output"),
+)
+"""Types of items of a conversation that are no messages."""
+CALLS: Final = ("tool_calls", "function_call", "tool_use")
+_ARGUMENTS: Final = (
+    *("arguments", "args", "tool_kwargs", "input", "inputParameters", "input_parameters", "parameters", "queries"),
+    *("action", "code"),
+)
+CALL_IDS: Final = ("call_id", "tool_call_id", "tool_use_id", "toolUseId", "toolCallId", "id")
+"""What the id of a call is called, in the call and in its result."""
+RESULTS: Final = ("response", "result", "output", "content", "structuredContent", "text")
+"""What the result of a call is called."""
+RESULTS_OF_CALL: Final = ("output", "results", "result", "outputs")
+"""The same, beside the call."""
 _UNDERSTOOD: Final = (
-    *("role", "content", "name", "parts", "contents", "type", "tool_call_id"),
+    *("role", "content", "name", "parts", "contents", "type", "tool_call_id", "function", "refusal", "end_turn"),
     # What a program keeps of a message, and no model reads.
     *("id", "model", "source", "metadata", "created_at", "createdAt", "timestamp", "finish_reason", "stop_reason"),
     *("annotations", "usage", "status"),
@@ -204,7 +243,7 @@ def turn_of(message: Any) -> Turn:
     )
     content = next((value for value in held if value not in (None, "", [])), get("content"))
     looks = (get, extra.get) if isinstance(extra, Mapping) else (get,)
-    calls = next((called for look in looks for name in _CALLS if (called := look(name))), ())
+    calls = next((called for look in looks for name in CALLS if (called := look(name))), ())
     unknown = "tool_calls" if calls else None
     if has_role and isinstance(fields, Mapping) and not blocks:
         filled = (name for name, value in fields.items() if value not in (None, [], {}))
@@ -308,15 +347,69 @@ def content_of(content: Any) -> tuple[str | list[LoggedFields], list[LoggedField
 
 
 def _tool_call(call: Any) -> LoggedFields:
-    get = getter(call)
-    for shell in ("tool_call", "function"):
-        get = get if (inner := get(shell)) is None else getter(inner)
-    arguments = next((held for name in _ARGUMENTS if (held := get(name)) is not None), "")
-    return {"name": name_of(get("name") or get("tool_name")) or "", "arguments": as_text(arguments)}
+    name, arguments, _ = called(call)
+    return {"name": name, "arguments": arguments}
+
+
+def is_call(kind: str) -> bool:
+    """Whether a part or an item of that type calls a tool, whose name may be in the type."""
+    return kind.endswith("_call") or kind.startswith("tool-")
+
+
+def called(call: Any, kind: str = "") -> tuple[str, str, str | None]:
+    """Tool, arguments and id of a call of any library; `kind` is the type of the part or item that it is."""
+    get = outer = getter(call)
+    inner: Any
+    for shell in ("tool_call", "function", "toolUse", "toolInvocation"):
+        inner = get(shell)
+        get = getter(inner) if inner is not None and not isinstance(inner, str) else get
+    named: tuple[Any, ...] = (get("name"), get("tool_name"), get("toolName"), get("function"))
+    name: str = next((name for name in named if isinstance(name, str) and name), "")
+    if not name and is_call(kind):
+        # Of items of a kind of their own, such as file_search_call, and of parts named tool-NAME.
+        name = kind.removesuffix("_call").removeprefix("tool-")
+    elif server := name_of(get("server_label") or get("server_name")):
+        name = f"{server}.{name}"
+    arguments = next((held for key in _ARGUMENTS if (held := get(key)) is not None), "")
+    ids = (name_of(where(key)) for where in (get, outer) for key in CALL_IDS if not callable(where(key)))
+    return name, as_text(arguments), next(filter(None, ids), None)
+
+
+def text_of(value: Any) -> str | None:
+    """What a result, a document's source or a list of blocks says as text; None where it is no text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        texts = [text_of(part) for part in value]
+        return "\n".join(text for text in texts if text) if texts and None not in texts else None
+    if not isinstance(value, Mapping):
+        return None
+    if isinstance(value.get("text"), str):
+        return str(value["text"])
+    if "json" in value and len(value) == 1:
+        return as_text(value["json"])
+    kind = value.get("type")
+    if kind == "json" and "value" in value:
+        return as_text(value["value"])
+    for name in ("content", "source", "value", "data"):
+        if name in value and (kind is not None or name == "source") and (text := text_of(value[name])) is not None:
+            return text
+    return None
+
+
+def reasoning_text(part: Any) -> str:
+    """What a part of reasoning says; empty where it is sealed."""
+    held = part.get("reasoningContent", part) if isinstance(part, Mapping) else part
+    held = held.get("reasoningText", held) if isinstance(held, Mapping) else held
+    get = getter(held)
+    for name in ("text", "thinking", "content", "reasoning", "summary", "reasoning_text"):
+        if (text := text_of(get(name))) is not None:
+            return text
+    return ""
 
 
 def as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def choice_of(message: Any, *, has_reasoned: object = False, **fields: Any) -> LoggedFields:

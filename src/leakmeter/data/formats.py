@@ -1,6 +1,6 @@
 """Presets: records as other tools write them to the fields of a case, by name or found out by their fields.
 
-A preset says which records are its own and makes the fields of `cases.case_of_fields` of each. What it cannot express
+A preset says which records are its own and makes the fields of `cases.cases_of_fields` of each. What it cannot express
 it refuses: a prompt that is not the one that was sent would give numbers that mean nothing.
 """
 
@@ -13,7 +13,8 @@ from typing import Any
 from leakmeter.core.case import SYSTEM_ROLES, Case
 from leakmeter.core.record import JsonObject
 from leakmeter.data.chat import answer_text
-from leakmeter.data.foreign import answer_of, described, request_of, turn_of
+from leakmeter.data.conversation import is_part_of_conversation
+from leakmeter.data.foreign import answer_of, described, parts_of, request_of, turn_of
 from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell, parsed_list
 from leakmeter.data.rows import DataRow
 from leakmeter.errors import DataError
@@ -132,17 +133,21 @@ def _completions(row: DataRow, parts: JsonObject) -> Iterator[tuple[DataRow, Fie
         return
     for number, choice in enumerate(choices, 1):
         message = choice.get("message") if isinstance(choice, Mapping) else None
+        id_ = {} if number == 1 else {"id": f"{fields.get('id', row.number)} (choice {number})"}
         turn = turn_of(message)
-        if turn.calls:
-            yield bad(f"choice {number} calls a tool; only an answer of text is measured, so leave such records out")
+        if turn.calls or any(is_part_of_conversation(part) for part in parts_of(turn.content)):
+            if not isinstance(messages, list):
+                yield bad("'messages' has to be a list")
+                continue
+            held = dict(message) if isinstance(message, Mapping) else {}
+            yield row, fields | {"messages": [*messages, {**held, "role": "assistant"}]} | id_
             continue
         try:
             text = answer_text(turn.content, f"choice {number}")
         except DataError as error:
             yield bad(str(error))
             continue
-        id_ = fields.get("id", row.number)
-        yield row, fields | {"response": text} | ({} if number == 1 else {"id": f"{id_} (choice {number})"})
+        yield row, fields | {"response": text} | id_
 
 
 def _fits_openai(fields: Fields) -> bool:

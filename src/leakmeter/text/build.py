@@ -267,7 +267,7 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
             raise UsageError("messages use the model's own chat template; leave out --template")
         if case.asking is None:
             raise UsageError(f"case '{case.id}' has no message of role 'user' that could be the query")
-        writing: templates.Writing = templates.Chat(case.messages, case.asking, tokenizer)
+        writing: templates.Writing = templates.Chat(case.messages, case.asking, tokenizer, case.begun)
     else:
         if unit.kind == "message":
             raise UsageError("unit 'message' needs a chat; give --messages")

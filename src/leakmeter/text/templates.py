@@ -6,15 +6,16 @@ special token. Without a context the text is that of template and query alone.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
 from leakmeter.core.backend import Tokenizer
-from leakmeter.core.case import Document, Message
+from leakmeter.core.case import TURN_ROLES, Document, Message, ToolCall
 from leakmeter.core.files import read_text
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY
@@ -159,31 +160,50 @@ class OneTurn(FilledTemplate):
 
 class Chat:
     """The model's chat template over messages: all but the query's, number `query_at`, and those that are fixed are
-    context, and go with the turns around them; what was retrieved into the query is context too."""
+    context, and go with the turns around them; what was retrieved into the query is context too.
 
-    def __init__(self, messages: Sequence[Message], query_at: int, tokenizer: Tokenizer) -> None:
+    Calls of tools are written as the template writes them. Where it writes none they are plain text, a line
+    `TOOL: ARGUMENTS` each behind what else the message says; where it refuses results of tools too, these become
+    messages of the user's. `begun` is what the model had said in its turn before the response: the text ends behind it.
+    """
+
+    def __init__(
+        self, messages: Sequence[Message], query_at: int, tokenizer: Tokenizer, begun: Message | None = None
+    ) -> None:
         if not tokenizer.has_chat_template:
             raise UsageError("this model has no chat template, which messages need; give a model that has one")
         self.name = "chat"
-        self._messages = tuple(messages)
-        self._query_at = query_at
-        self._stays = [i == query_at or message.fixed for i, message in enumerate(messages)]
+        self._tokenizer = tokenizer
+        self._begun = begun
+        ways = [(tuple(messages), query_at, False)]
+        if any(message.calls for message in (*messages, *((begun,) if begun else ()))):
+            ways = [*((tuple(messages), query_at, True) for _ in range(_writes_calls(tokenizer))), *ways]
+        if any(message.role not in TURN_ROLES for message in messages):
+            ways.append((*_alternating(messages, query_at), False))
+        for number, (self._messages, self._query_at, self._has_native_calls) in enumerate(ways, 1):
+            self._stays = [i == self._query_at or message.fixed for i, message in enumerate(self._messages)]
+            self._frames: dict[tuple[int, ...], _Frames] = {}
+            try:
+                self._frames_of(tuple(range(len(self._messages))))
+                self._frames_of(tuple(i for i, stays in enumerate(self._stays) if stays))
+            except UsageError:
+                if number == len(ways):
+                    raise
+            else:
+                break
         self._staying = [i for i, stays in enumerate(self._stays) if stays]
         """Numbers of the messages that are written whatever is left out."""
-        self._tokenizer = tokenizer
         self._numbers: dict[tuple[int, int], int] = {}
         documents: list[Document] = []
-        for i, message in enumerate(messages):
-            for number, part in enumerate(message.parts):
-                if part.text and (not self._stays[i] or number in message.retrieved):
-                    self._numbers[i, number] = len(documents)
+        for i, message in enumerate(self._messages):
+            for part_number, part in enumerate(message.parts):
+                if part.text and (not self._stays[i] or part_number in message.retrieved):
+                    self._numbers[i, part_number] = len(documents)
                     documents.append(part)
         self.documents = tuple(documents)
-        asking = messages[query_at]
-        query_texts = [part.text for number, part in enumerate(asking.parts) if number not in asking.retrieved]
+        asking = self._messages[self._query_at]
+        query_texts = [part.text for n, part in enumerate(asking.parts) if n not in asking.retrieved]
         self.query = ("" if asking.retrieved else PART_SEPARATOR).join(query_texts)
-        self._frames: dict[tuple[int, ...], list[list[PromptSegment]]] = {}
-        self._frames_of(tuple(range(len(messages))))
 
     def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[PromptSegment]:
         """The chat as the template writes it without the messages that are gone. Where the template refuses what is
@@ -201,7 +221,8 @@ class Chat:
     def place(self) -> int:
         """Before the turn that asks, behind what the template writes of its own and the turns that are fixed."""
         turns = self._turns(self._staying, ["" for _ in self.documents], ())
-        upto = turns[: self._staying.index(self._query_at) + 1]
+        at = self._staying.index(self._query_at)
+        upto = turns[: at + 1]
         # Its own turn begins with the last segment before its content.
         return sum(len(segment.text) for turn in upto for segment in turn) - len(upto[-1][-1].text)
 
@@ -213,13 +234,9 @@ class Chat:
         frames = self._frames_of(tuple(left))
         contents = [self._content(i, texts, without) for i in left]
         whole = ["".join(segment.text for segment in content) for content in contents]
-        messages = [
-            {"role": self._messages[i].role, "content": content} for i, content in zip(left, whole, strict=True)
-        ]
-        around = ["".join(segment.text for segment in frame) for frame in frames]
-        kept = _contents(self._tokenizer.render_chat(messages, answer=True), around, whole, _GIVE_ANOTHER_MODEL)
-        behind = zip(contents, kept, frames[1:], strict=True)
-        return [list(frames[0]), *([*_within(content, part), *frame] for content, part, frame in behind)]
+        kept = _contents(self._rendered(left, whole), frames.marked, whole, _GIVE_ANOTHER_MODEL)
+        behind = zip(contents, kept, frames.segments[1:], strict=True)
+        return [list(frames.segments[0]), *([*_within(content, part), *frame] for content, part, frame in behind)]
 
     def _content(self, i: int, texts: Sequence[str], without: Collection[str]) -> list[PromptSegment]:
         message, stays = self._messages[i], self._stays[i]
@@ -239,37 +256,198 @@ class Chat:
                 if out:
                     out.append(_separator(PART_SEPARATOR, document, owner))
                 out.append(PromptSegment(CONTEXT, texts[document], document=document, owner=owner))
-        return [segment for segment in out if segment.text]
+        out = [segment for segment in out if segment.text]
+        if not self._has_native_calls:
+            for call in message.calls:
+                text = f"{PART_SEPARATOR if out else ''}{call.name}: {call.arguments}"
+                out.append(PromptSegment(QUERY, text, owner=owner))
+        return out
 
-    def _frames_of(self, left: tuple[int, ...]) -> list[list[PromptSegment]]:
+    def _rendered(self, left: Sequence[int], contents: Sequence[str], *, upto: int | None = None) -> str:
+        """What the template writes of these messages, with marks in the place of what a message calls; of the first
+        `upto` alone, or of all, and up to the response."""
+        messages: list[Mapping[str, object]] = [
+            self._message(i, content) for i, content in zip(left, contents, strict=True)
+        ]
+        if upto is not None:
+            return self._tokenizer.render_chat(messages[:upto], answer=False)
+        if self._begun is None or not self._has_native_calls:
+            return self._tokenizer.render_chat(messages, answer=True)
+        # The call that the response is of is written whole, and cut where its arguments begin.
+        begun: Mapping[str, object] = {
+            "role": "assistant",
+            "content": _mark("begun"),
+            "tool_calls": _calls(self._begun, "begun"),
+        }
+        written = self._tokenizer.render_chat([*messages, begun], answer=False)
+        last = _arguments(_mark("begun", len(self._begun.calls) - 1, "A"))
+        if written.count(last) != 1:
+            raise UsageError(f"the model's chat template does not write calls of tools as they are; {_GIVE_PLAIN}")
+        return written[: written.index(last)]
+
+    def _message(self, i: int, content: str) -> dict[str, object]:
+        message = self._messages[i]
+        held: dict[str, object] = {"role": message.role, "content": content}
+        if not self._has_native_calls:
+            return held
+        if message.calls:
+            held["tool_calls"] = _calls(message, i)
+        elif message.role == "tool":
+            before = next((n for n in range(i - 1, -1, -1) if self._messages[n].role != "tool"), i)
+            held["tool_call_id"] = _call_id(before, i - before - 1)
+        return held
+
+    def _frames_of(self, left: tuple[int, ...]) -> _Frames:
         """What the template writes before the first of these messages, between them, and after the last."""
         if left in self._frames:
             return self._frames[left]
         marks = [_SENTINEL.format(f"{i}M") for i in left]
-        messages = [{"role": self._messages[i].role, "content": mark} for i, mark in zip(left, marks, strict=True)]
         begun = []
-        for n in range(len(messages)):
+        for n in range(len(left)):
             checkpoint()
-            begun.append(self._tokenizer.render_chat(messages[: n + 1], answer=False))
-        rendered = self._tokenizer.render_chat(messages, answer=True)
-        if any(not rendered.startswith(part) for part in begun) or any(rendered.count(mark) != 1 for mark in marks):
+            begun.append(self._rendered(left, marks, upto=n + 1))
+        rendered = self._rendered(left, marks)
+        # Some write results of tools that follow one another as one turn: between messages that stay it does not matter
+        # where one ends.
+        behind = [self._stays[i] for i in left[1:]] + [False]
+        parted = [
+            rendered.startswith(part) or (self._stays[i] and next_stays)
+            for i, part, next_stays in zip(left, begun, behind, strict=True)
+        ]
+        if not all(parted) or any(rendered.count(mark) != 1 for mark in marks):
             raise UsageError(
                 f"the model's chat template does not write messages one after another; {_GIVE_ANOTHER_MODEL}"
             )
         # What a template writes before the first message (a default system prompt, BOS) is nobody's turn.
         opening = _opening(rendered, self._tokenizer, self._messages[left[0]].role)
+        data = self._data(left)
         frames = [[PromptSegment(FRAME, rendered[:opening])]]
+        marked = [rendered[:opening]]
         cursor = opening
         for i, mark, part in zip(left, marks, begun, strict=True):
             role, owner = (FRAME, None) if self._stays[i] else (CONTEXT, self._messages[i].name)
             start = rendered.index(mark)
-            frames[-1].append(PromptSegment(role, rendered[cursor:start], owner=owner))
+            frames[-1] += _filled(PromptSegment(role, rendered[cursor:start], owner=owner), data)
+            marked[-1] += rendered[cursor:start]
             cursor = start + len(mark)
-            frames.append([PromptSegment(role, rendered[cursor : len(part)], owner=owner)])
-            cursor = len(part)
-        frames[-1].append(PromptSegment(FRAME, rendered[cursor:]))
-        self._frames[left] = frames
-        return frames
+            end = len(part) if rendered.startswith(part) else cursor
+            closing = PromptSegment(role, rendered[cursor:end], owner=owner)
+            marked.append(closing.text)
+            frames.append(_filled(closing, data))
+            cursor = end
+        frames[-1] += _filled(PromptSegment(FRAME, rendered[cursor:]), data)
+        marked[-1] += rendered[cursor:]
+        if self._begun is not None and not self._has_native_calls:
+            frames[-1].append(PromptSegment(QUERY, _plainly_begun(self._begun)))
+        self._frames[left] = _Frames(frames, marked)
+        return self._frames[left]
+
+    def _data(self, left: Sequence[int]) -> dict[str, str]:
+        """What the marks of calls stand for."""
+        if not self._has_native_calls:
+            return {}
+        said: list[tuple[object, Message]] = [(i, self._messages[i]) for i in left]
+        out: dict[str, str] = {}
+        if self._begun is not None:
+            said.append(("begun", self._begun))
+            out[_mark("begun")] = PART_SEPARATOR.join(part.text for part in self._begun.parts)
+        for of, message in said:
+            for n, call in enumerate(message.calls):
+                out |= {_mark(of, n, "N"): call.name, _arguments(_mark(of, n, "A")): call.arguments}
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Frames:
+    segments: list[list[PromptSegment]]
+    marked: list[str]
+    """The same as the template writes them, with marks in the place of calls, and without what is behind the last."""
+
+
+def _mark(of: object, number: int = 0, what: str = "") -> str:
+    return _SENTINEL.format(f"{of}C{number}{what}")
+
+
+def _arguments(mark: str) -> str:
+    """How a template writes arguments that are an object with a mark as its one key."""
+    return json.dumps({mark: 0})
+
+
+def _call_id(of: object, number: int) -> str:
+    # Some templates insist on nine letters or digits.
+    return f"{of if isinstance(of, int) else 9999:05}{number:04}"
+
+
+def _calls(message: Message, of: object) -> list[dict[str, object]]:
+    return [
+        {
+            "type": "function",
+            "id": _call_id(of, n),
+            "function": {"name": _mark(of, n, "N"), "arguments": {_mark(of, n, "A"): 0}},
+        }
+        for n in range(len(message.calls))
+    ]
+
+
+def _writes_calls(tokenizer: Tokenizer) -> bool:
+    """Whether the model's chat template writes calls of tools and their results, each once and as they are."""
+    called = Message("assistant", "", (), calls=(ToolCall("", ""),))
+    result = _SENTINEL.format("R")
+    messages: list[Mapping[str, object]] = [
+        {"role": "user", "content": _SENTINEL.format("U")},
+        {"role": "assistant", "content": "", "tool_calls": _calls(called, 0)},
+        {"role": "tool", "content": result, "tool_call_id": _call_id(0, 0)},
+    ]
+    try:
+        written = tokenizer.render_chat(messages, answer=True)
+    except UsageError:
+        return False
+    marks = (_mark(0, 0, "N"), _arguments(_mark(0, 0, "A")), result)
+    return all(written.count(mark) == 1 for mark in marks)
+
+
+def _filled(segment: PromptSegment, data: Mapping[str, str]) -> list[PromptSegment]:
+    """A frame with what its marks stand for, which is data."""
+    if not data:
+        return [segment]
+    parts = re.split("(" + "|".join(map(re.escape, data)) + ")", segment.text)
+    return [
+        PromptSegment(QUERY, data[part], owner=segment.owner) if i % 2 else replace(segment, text=part)
+        for i, part in enumerate(parts)
+    ]
+
+
+def _plainly_begun(begun: Message) -> str:
+    *before, last = begun.calls or (None,)
+    lines = [part.text for part in begun.parts if part.text]
+    lines += (f"{call.name}: {call.arguments}" for call in before if call is not None)
+    return PART_SEPARATOR.join([*lines, *((f"{last.name}:",) if last is not None else ())])
+
+
+def _alternating(messages: Sequence[Message], query_at: int) -> tuple[tuple[Message, ...], int]:
+    """The messages for a template that knows user and assistant alone: what a tool or anybody else says is the user's,
+    and neighbours of one role are one message."""
+    out: list[Message] = []
+    at = 0
+    for i, message in enumerate(messages):
+        role = message.role if message.role in TURN_ROLES else "user"
+        parts, retrieved = list(message.parts), message.retrieved
+        if role != message.role:
+            parts.insert(0, Document(message.name, f"{message.name}:{PART_SEPARATOR}"))
+            retrieved = tuple(n + 1 for n in retrieved)
+        if out and out[-1].role == role and out[-1].fixed and message.fixed and not message.calls:
+            before = out.pop()
+            # Parts of a turn into which something was retrieved are one text.
+            between = Document(message.name, SEPARATOR)
+            shift = len(before.parts) + 1
+            retrieved = (*before.retrieved, *(n + shift for n in retrieved))
+            parts = [*before.parts, between, *parts]
+            message = replace(before, parts=tuple(parts), retrieved=retrieved)
+        else:
+            message = replace(message, role=role, parts=tuple(parts), retrieved=retrieved)
+        out.append(message)
+        at = len(out) - 1 if i == query_at else at
+    return tuple(out), at
 
 
 Writing = FilledTemplate | Chat

@@ -41,7 +41,7 @@ class TooMuchError(Exception):
     """A template takes too long or makes too much; says which."""
 
 
-def rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
+def rendered(tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, answer: bool) -> str:
     """Messages as a prompt, by the chat template of a tokenizer of the transformers library.
 
     Raises:

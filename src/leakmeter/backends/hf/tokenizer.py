@@ -122,7 +122,7 @@ class HfTokenizer:
         text: str = self.library.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return _HALF_PAIR.sub("\ufffd", text)
 
-    def render_chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
+    def render_chat(self, messages: Sequence[Mapping[str, Any]], *, answer: bool) -> str:
         if not self.has_chat_template:
             raise UsageError("this model has no chat template; give --template plain, or a template of your own")
         try:

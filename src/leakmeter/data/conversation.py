@@ -1,0 +1,555 @@
+"""A conversation: what was said, called and read, turn by turn, whichever API or library logged it.
+
+A list of messages or items becomes **entries** in their order: instructions, what the user said, what the model
+answered, called and reasoned, and what it read. What it read are its **sources**: results of tools, documents beside a
+question, and what anybody else but user and model said. Everything that the model emitted is an **emission**: the text
+of a turn, and the arguments of each of its calls.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, Final, Literal, cast, get_args
+
+from leakmeter.core.case import SYSTEM_ROLES, TURN_ROLES, Channel, Document, Emission, Message, ToolCall
+from leakmeter.core.plain import excerpt
+from leakmeter.data import foreign
+from leakmeter.data.foreign import ContentPart, described, getter, joined_answer, parts_of, turn_of
+from leakmeter.data.mapping import checked_text, is_name, unused
+from leakmeter.errors import DataError, UnknownNameError, UsageError
+
+EntryKind = Literal["system", "user", "answer", "call", "reasoning", "source"]
+_ROLE = re.compile(r"[a-z][a-z_]*")
+_LONGEST_NAME: Final = 60
+_MOST_TURNS: Final = 10_000
+_OWN_NAMES: Final = (
+    "source",
+    "title",
+    "file_name",
+    "filename",
+    "file_path",
+    "path",
+    "name",
+    "doc_id",
+    "document_id",
+    "id",
+)
+"""Of a record among those that a tool found, what it may be called by."""
+_LIST_OF_RESULTS = re.compile(
+    r'\s*(?:\{\s*(?:"[^"]{1,40}"\s*:\s*(?:"[^"]{0,200}"|-?[\d.]+|true|false|null)\s*,\s*){0,8}'
+    r'"(?:results|hits|documents|docs|chunks|items|matches|nodes|records|rows|data|content)"\s*:\s*)?\['
+)
+"""How JSON begins that is a list of what was found, or an object that has one."""
+_MEMORY = re.compile(r"memor(?:y|ies)|remember|(?:^|[_.\-])(?:save|store|write)_?(?:note|fact)", re.IGNORECASE)
+_AGENT = re.compile(
+    r"(?:transfer|hand_?off|delegate|escalate|ask|call|message|send|forward)_?(?:message_)?(?:to|agent)?_?(.*agent.*|.*)",
+    re.IGNORECASE,
+)
+_AGENT = re.compile(
+    r"(?:transfer_to|hand_?off(?:_to)?|delegate_to|(?:ask|call|message|send_to)_agent)_?(.*)", re.IGNORECASE
+)
+"""How tools are called that hand a task to another agent."""
+_API_ERROR = re.compile(r'\s*(?:\[ERROR\b|Error code: [45]\d\d\b|\{\s*"(?:type"\s*:\s*"error"|error"\s*:\s*\{))')
+_VISIBLE: Final[tuple[Channel, ...]] = ("answer", "tool", "agent", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class EmissionOptions:
+    """Which emissions of a conversation are measured."""
+
+    turns: Literal["all", "last"] = "all"
+    """All turns of the model's, or the last one alone."""
+    channels: frozenset[Channel] = frozenset(_VISIBLE)
+    """Reasoning is none of them by default: nobody received it."""
+
+    def __post_init__(self) -> None:
+        if self.turns not in ("all", "last"):
+            raise UnknownNameError("choice of turns", str(self.turns), ("all", "last"))
+        for channel in sorted(self.channels):
+            if channel not in get_args(Channel):
+                raise UnknownNameError("channel", channel, get_args(Channel))
+        if not self.channels:
+            raise UsageError(f"no channel is named; give one of {', '.join(get_args(Channel))}")
+
+
+ALL_EMISSIONS: Final = EmissionOptions()
+
+
+def emission_options(turns: str = "all", channels: str | Iterable[str] | None = None) -> EmissionOptions:
+    """What `--turns` and `--channels` say; channels are names, or a text with commas between them."""
+    if channels is None:
+        return EmissionOptions(cast(Any, turns))
+    words = [
+        word.strip() for text in ([channels] if isinstance(channels, str) else channels) for word in text.split(",")
+    ]
+    return EmissionOptions(cast(Any, turns), cast(Any, frozenset(filter(None, words))))
+
+
+def is_api_error(response: str) -> bool:
+    """Whether a response is what an API or its client wrote where it had no answer."""
+    return _API_ERROR.match(response) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that was said, called or read."""
+
+    kind: EntryKind
+    text: str
+    """Of a call its arguments."""
+    name: str = ""
+    """Of a call its tool; of what has a name of its own, that."""
+    role: str = ""
+    """Of the message, as logged."""
+    message: int = 0
+    """Number of the message or item, from 1."""
+    call_id: str | None = None
+    """Of a call, and of its result."""
+    is_within: bool = False
+    """Of a source: whether it stands in the user's message, beside the question."""
+
+
+def entries_of(value: object, where: str) -> list[Entry]:
+    """Entries of a parsed list of messages, items or both; of any dialect that `foreign` knows.
+
+    Raises:
+        DataError: it is no such list, or holds what is not text.
+    """
+    if not isinstance(value, list) or not value:
+        raise DataError(f"{where}: 'messages' has to be a list of at least one {{'role', 'content'}}")
+    if len(value) > _MOST_TURNS:
+        raise DataError(f"{where}: the conversation has {len(value):,} messages; {_MOST_TURNS:,} are read at most")
+    entries = [entry for number, held in enumerate(value, 1) for entry in _of_message(held, number, where)]
+    asking = max((entry.message for entry in entries if entry.kind == "user"), default=0)
+    # What has a name before the question is a document.
+    return [
+        replace(entry, kind="source") if entry.kind == "user" and entry.name and entry.message < asking else entry
+        for entry in entries
+    ]
+
+
+def _of_message(held: object, number: int, where: str) -> Iterator[Entry]:
+    at = f"{where}, message {number}"
+    get = getter(held)
+    kind = get("type")
+    if isinstance(kind, str) and kind in foreign.ITEMS and not get("role"):
+        yield from _of_part(ContentPart(kind, None, held), "assistant", number, at)
+        return
+    turn = turn_of(held)
+    has_content = turn.content is not None or (isinstance(held, Mapping) and "content" in held)
+    if turn.role is None or not (has_content or turn.calls):
+        raise DataError(
+            f"{at} is not an object with 'role' and 'content'; name them in --map, as in "
+            "messages.role=speaker,messages.content=text"
+        )
+    if turn.unknown is not None and turn.unknown not in foreign.CALLS:
+        raise DataError(
+            f"{at}: field '{excerpt(turn.unknown, _LONGEST_NAME)}' is not understood; if the model read it, put "
+            "its text into 'content', else leave it out"
+        )
+    role = _role(turn.role, at)
+    if role in ("tool", "function"):
+        id_ = next((id_ for name in foreign.CALL_IDS if (id_ := foreign.name_of(turn.get(name)))), None)
+        name = next((name for key in ("name", "tool_name", "function") if isinstance(name := turn.get(key), str)), "")
+        if isinstance(turn.content, list) and any(part.kind in foreign.RESULT_PARTS for part in parts_of(turn.content)):
+            for n, part in enumerate(parts_of(turn.content), 1):
+                yield from _of_part(part, role, number, f"{at}: part {n}")
+            return
+        yield from _results(turn.content, name, id_, role, number, at)
+        return
+    kinds: dict[str, EntryKind] = {**dict.fromkeys(SYSTEM_ROLES, "system"), "user": "user", "assistant": "answer"}
+    own = turn.get("name")
+    name = "" if own in (None, [], {}) or role == "assistant" else checked_text(own, "name", at)
+    of_role = kinds.get(role, "source") if not name or role == "user" else "source"
+    if turn.calls and role != "assistant":
+        raise DataError(f"{at}: a message of role '{role}' calls a tool; only the assistant's do")
+    for n, part in enumerate(parts_of(turn.content), 1):
+        if part.kind == "text":
+            text = _text(part, at)
+            if text:
+                label = getter(part.logged)("name") if not isinstance(part.logged, str) else None
+                yield Entry(of_role, text, label if isinstance(label, str) else name, role, number)
+        else:
+            yield from _of_part(part, role, number, f"{at}: part {n}")
+    for field in foreign.REASONING:
+        if role == "assistant" and isinstance(text := turn.get(field), str) and text.strip():
+            yield Entry("reasoning", text, role=role, message=number)
+    for call in turn.calls:
+        yield _call(call, role, number, at)
+
+
+def _role(role: object, at: str) -> str:
+    text = checked_text(role, "role", at)
+    if not _ROLE.fullmatch(text):
+        # What has spaces may be a text that slipped into the place of a role, and private.
+        is_short = text.isprintable() and " " not in text and len(text) <= _LONGEST_NAME
+        shown = f"role '{text}'" if is_short else "its role"
+        raise DataError(
+            f"{at}: {shown} is none of 'system', 'user', 'assistant', 'tool', nor another word in lower case; name "
+            "the roles in --map, as in messages.user=Customer,messages.assistant=Agent"
+        )
+    return text
+
+
+def _text(part: ContentPart, at: str) -> str:
+    text = part.text if part.text is not None else getter(part.logged)("text")
+    return checked_text(part.logged if text is None else text, "content", at)
+
+
+def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[Entry]:
+    """Entries of a part of a message that is more than text, or of an item that is no message."""
+    get = getter(part.logged)
+    if part.kind in foreign.REASONED:
+        if text := foreign.reasoning_text(part.logged):
+            yield Entry("reasoning", text, role=role, message=number)
+        return
+    if part.kind in foreign.SAID_NOTHING:
+        return
+    if part.kind in foreign.CALL_PARTS or foreign.is_call(part.kind):
+        call = _call(part.logged, role, number, at, kind=part.kind)
+        yield call
+        # Servers, and chats as interfaces keep them, have the result beside the call.
+        result = next((held for name in foreign.RESULTS_OF_CALL if (held := get(name)) not in (None, "", [], {})), None)
+        if result is not None:
+            yield from _results(result, call.name, call.call_id, role, number, at)
+        return
+    if part.kind in foreign.RESULT_PARTS or part.kind.endswith(("_result", "_output")):
+        inner = get(part.kind) if part.kind in ("toolResult",) else part.logged
+        look = getter(inner)
+        id_ = next((id_ for name in foreign.CALL_IDS if (id_ := foreign.name_of(look(name)))), None)
+        origin = getter(look("origin"))
+        named = (look("name"), look("tool_name"), origin("tool_name"), origin("name"))
+        name = next((name for name in named if isinstance(name, str)), "")
+        id_ = id_ or foreign.name_of(origin("id"))
+        held = next((held for key in foreign.RESULTS if (held := look(key)) is not None), None)
+        yield from _results(held, name, id_, role, number, at)
+        return
+    if part.kind in foreign.DOCUMENT_PARTS:
+        inner = get(part.kind) if isinstance(get(part.kind), Mapping) else part.logged
+        yield _document(inner, role, number, at)
+        return
+    kind = f" (it is of type '{part.kind}')" if is_name(part.kind) and part.kind != "text" else ""
+    raise DataError(f"{at} is not text; only text can be measured{kind}")
+
+
+def _call(call: Any, role: str, number: int, at: str, *, kind: str = "") -> Entry:
+    name, arguments, id_ = foreign.called(call, kind)
+    return Entry(
+        "call",
+        checked_text(arguments, "arguments", at),
+        checked_text(name or "tool", "name", at)[:_LONGEST_NAME],
+        role,
+        number,
+        id_,
+    )
+
+
+def _document(held: Any, role: str, number: int, at: str) -> Entry:
+    document = described(held)
+    text = document.text if document.text is not None else foreign.text_of(held)
+    if text is None:
+        raise DataError(f"{at}: a document has no text; only text can be measured")
+    names = [getter(held)("title"), *map(getter(held), _OWN_NAMES), *map(document.described, _OWN_NAMES)]
+    name = next((name for name in names if isinstance(name, str) and name.strip()), "")
+    return Entry("source", checked_text(text, "content", at), name, role, number, is_within=role == "user")
+
+
+def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: str) -> Iterator[Entry]:
+    """What a tool returned: a text, blocks, a record, or documents each with a name of its own."""
+    role = "tool" if role in TURN_ROLES else role
+    if isinstance(held, Mapping) and isinstance(held.get("content"), list) and "isError" in held:
+        # A result of MCP: the model read its blocks; what is structured says the same again.
+        held = held["content"] or held.get("structuredContent")
+    blocks = held if isinstance(held, list) and held and all(isinstance(part, Mapping) for part in held) else []
+    if blocks and all(_is_document(block) for block in blocks):
+        for block in blocks:
+            yield replace(_document(block, role, number, at), call_id=id_, is_within=False)
+        return
+    parts = parts_of(held) if isinstance(held, list) and all(map(_is_block, held)) else []
+    if parts and all(part.kind == "text" for part in parts):
+        own_names = [getter(part.logged)("name") if not isinstance(part.logged, str) else None for part in parts]
+        texts = [_text(part, at) for part in parts]
+        if any(own_names):
+            for own, text in zip(own_names, texts, strict=True):
+                if text:
+                    yield Entry("source", text, own if isinstance(own, str) else "", role, number, id_)
+        elif any(texts):
+            yield Entry("source", "\n".join(filter(None, texts)), name, role, number, id_)
+        return
+    records = [block["json"] if set(block) == {"json"} else None for block in blocks]
+    if records and all(_name_within(record) is not None for record in records):
+        for record in records:
+            yield Entry("source", foreign.as_text(record), _name_within(record) or "", role, number, id_)
+        return
+    # Records that are no blocks were written as JSON.
+    is_text = not blocks or all("type" in block or set(block) <= {"text", "json"} for block in blocks)
+    said = foreign.text_of(held) if is_text and not isinstance(held, Mapping) else None
+    if said is None and isinstance(held, Mapping) and set(held) <= {"text", "json", "type", "value"}:
+        said = foreign.text_of(held)
+    if said is None and any("type" in block and foreign.text_of(block) is None for block in blocks):
+        raise DataError(f"{at}: a result of a tool is not text; only text can be measured")
+    if said is None and held not in (None, "", [], {}):
+        said = foreign.as_text(held)
+    if said:
+        yield Entry("source", checked_text(said, "content", at), name, role, number, id_)
+
+
+def _is_block(part: object) -> bool:
+    """Whether a list that it is part of is one text in blocks, and no list of records."""
+    return isinstance(part, str) or (
+        isinstance(part, Mapping)
+        and (any(name in part for name in ("type", "block_type", "message_content")) or set(part) <= {"text", "name"})
+    )
+
+
+def _is_document(part: Mapping[Any, Any]) -> bool:
+    if part.get("type") in foreign.DOCUMENT_PARTS:
+        return True
+    has_name = any(isinstance(part.get(name), str) for name in ("filename", "title", "url"))
+    return part.get("type") not in ("text", "json") and has_name and foreign.text_of(part) is not None
+
+
+# --- from entries to turns and emissions ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """What a model emitted, and all that stood before it."""
+
+    messages: tuple[Message, ...]
+    response: str
+    begun: Message | None
+    turn: int
+    channel: Channel
+    recipient: str
+    is_last: bool = False
+    """Whether it is of the conversation's last turn, and nothing came after it."""
+
+    @property
+    def has_read(self) -> bool:
+        return any(message.retrieved for message in self.messages)
+
+    def of(self, conversation: str) -> Emission:
+        return Emission(conversation, self.turn, self.channel, self.recipient)
+
+
+def is_part_of_conversation(part: ContentPart) -> bool:
+    """Whether a part calls a tool, is a result, or reasons: it is more than the text of an answer."""
+    return part.kind in (*foreign.CALL_PARTS, *foreign.RESULT_PARTS) or foreign.is_call(part.kind)
+
+
+def has_sources(entries: Iterable[Entry]) -> bool:
+    """Whether the model called or read something: it is more than a chat of texts."""
+    return any(
+        entry.kind == "call" or (entry.kind == "source" and (entry.is_within or entry.role not in TURN_ROLES))
+        for entry in entries
+    )
+
+
+def messages_of_entries(entries: Sequence[Entry]) -> tuple[Message, ...]:
+    """The conversation as messages in which what was read is retrieved, and all else stays."""
+    return _Building(entries).messages
+
+
+def emissions_of(entries: Sequence[Entry]) -> list[Emitted]:
+    """All that the model emitted, in order."""
+    return _Building(entries).emitted
+
+
+class _Building:
+    """Messages, and what was emitted after how many of them."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._names: set[str] = set()
+        self._calls: dict[str, str] = {}
+        """Of each call's id its tool."""
+        self._waiting: list[str] = []
+        """Tools of calls without an id whose results did not come yet."""
+        self._n_results: Counter[str] = Counter()
+        self.messages: tuple[Message, ...] = ()
+        self.emitted: list[Emitted] = []
+        self._turn = 0
+        at = 0
+        while at < len(entries):
+            end = at + 1
+            kind = _stretch(entries[at])
+            while end < len(entries) and _stretch(entries[end]) == kind:
+                end += 1
+            getattr(self, f"_{kind[0]}")(entries[at:end])
+            at = end
+        n_messages = len(self.messages)
+        self.emitted = [
+            replace(each, is_last=each.turn == self._turn and n_messages == len(each.messages) + 1)
+            for each in self.emitted
+        ]
+
+    def _instructions(self, entries: Sequence[Entry]) -> None:
+        first = entries[0]
+        self._add(first.role or "system", first, tuple(entries))
+
+    def _asked(self, entries: Sequence[Entry]) -> None:
+        """What the user said, and the documents beside it, as one message."""
+        name = self._named(f"user {entries[0].message}")
+        parts: list[Document] = []
+        retrieved: list[int] = []
+        has_sources = any(entry.kind == "source" for entry in entries)
+        for entry in entries:
+            if parts:
+                parts.append(Document(name, "\n\n" if has_sources else "\n"))
+            if entry.kind == "source":
+                retrieved.append(len(parts))
+                parts.append(Document(self._named(entry.name or f"document {len(retrieved)}"), entry.text))
+            else:
+                parts.append(Document(name, entry.text))
+        if not has_sources:
+            parts = [Document(name, entry.text) for entry in entries]
+        self.messages += (Message("user", name, tuple(parts), tuple(retrieved), fixed=True),)
+
+    def _read(self, entries: Sequence[Entry]) -> None:
+        for (_, role, call_id), group in groupby(entries, key=lambda entry: (entry.message, entry.role, entry.call_id)):
+            read = list(group)
+            own = next((entry.name for entry in read if entry.name), "")
+            tool = self._calls.get(call_id or "") or (own if len(read) == 1 else "")
+            if call_id is None and not tool and self._waiting:
+                tool = self._waiting[0]
+            if tool in self._waiting:
+                self._waiting.remove(tool)
+            label = f"{role} {read[0].message}"
+            if tool and role not in TURN_ROLES:
+                self._n_results[tool] += 1
+                label = f"{tool}#{self._n_results[tool]}"
+            parts: list[Document] = []
+            retrieved: list[int] = []
+            for n, entry in enumerate(read, 1):
+                is_named = entry.name and entry.name != tool
+                name = entry.name if is_named else label if len(read) == 1 else f"{label}, part {n}"
+                if parts:
+                    parts.append(Document(label, "\n"))
+                more, marked = self._parts(self._named(name), entry.text)
+                retrieved += (len(parts) + number for number in marked)
+                parts += more
+            name = parts[0].name if len(read) == 1 else unused(label, self._names)
+            self.messages += (Message(role, name, tuple(parts), tuple(retrieved), fixed=True),)
+
+    def _parts(self, name: str, text: str) -> tuple[tuple[Document, ...], tuple[int, ...]]:
+        """A result as one source; of a list of named documents in JSON, each of them."""
+        cut = list(_documents_within(text))
+        if not cut:
+            return (Document(name, text),), (0,)
+        parts: list[Document] = []
+        retrieved: list[int] = []
+        cursor = 0
+        for start, end, own in cut:
+            if cursor < start:
+                parts.append(Document(name, text[cursor:start]))
+            retrieved.append(len(parts))
+            parts.append(Document(self._named(own), text[start:end]))
+            cursor = end
+        if cursor < len(text):
+            parts.append(Document(name, text[cursor:]))
+        return tuple(parts), tuple(retrieved)
+
+    def _emitted(self, entries: Sequence[Entry]) -> None:
+        """A turn of the model's."""
+        self._turn += 1
+        name = self._named(f"assistant {entries[0].message}")
+        answer = joined_answer(entry.text for entry in entries if entry.kind == "answer")
+        calls: list[ToolCall] = []
+        parts = (Document(name, answer),) if answer else ()
+        reasoning = joined_answer(entry.text for entry in entries if entry.kind == "reasoning")
+        if reasoning.strip():
+            self.emitted.append(Emitted(self.messages, reasoning, None, self._turn, "reasoning", "nobody"))
+        if answer.strip():
+            self.emitted.append(Emitted(self.messages, answer, None, self._turn, "answer", "user"))
+        for entry in entries:
+            if entry.kind != "call":
+                continue
+            if entry.call_id is not None:
+                self._calls[entry.call_id] = entry.name
+            else:
+                self._waiting.append(entry.name)
+            if _says_something(entry.text):
+                begun = Message("assistant", name, parts, calls=(*calls, ToolCall(entry.name, "")))
+                channel, recipient = channel_of(entry.name)
+                self.emitted.append(Emitted(self.messages, entry.text, begun, self._turn, channel, recipient))
+            calls.append(ToolCall(entry.name, entry.text))
+        if parts or calls:
+            self.messages += (Message("assistant", name, parts, fixed=True, calls=tuple(calls)),)
+
+    def _add(self, role: str, first: Entry, entries: Sequence[Entry]) -> None:
+        name = self._named(f"{role} {first.message}")
+        self.messages += (Message(role, name, tuple(Document(name, entry.text) for entry in entries), fixed=True),)
+
+    def _named(self, name: str) -> str:
+        name = unused(name, self._names)
+        self._names.add(name)
+        return name
+
+
+def _stretch(entry: Entry) -> tuple[str, int]:
+    """What entries one after another make a message of: a turn of the model's goes over messages, others do not."""
+    if entry.kind in ("answer", "call", "reasoning"):
+        return "emitted", 0
+    if entry.kind == "source" and not entry.is_within:
+        return "read", 0
+    return ("instructions" if entry.kind == "system" else "asked"), entry.message
+
+
+def channel_of(tool: str) -> tuple[Channel, str]:
+    """Where the arguments of a call went: to another agent, to a memory, or to the tool.
+
+    >>> channel_of("transfer_to_billing"), channel_of("save_memory")[0], channel_of("calendar.create")[0]
+    (('agent', 'billing'), 'memory', 'tool')
+    """
+    if match := _AGENT.match(tool):
+        return "agent", match[1] or tool
+    return ("memory", tool) if _MEMORY.search(tool) else ("tool", tool)
+
+
+def _says_something(arguments: str) -> bool:
+    with suppress(ValueError, RecursionError):
+        return json.loads(arguments) not in (None, {}, [], "")
+    return bool(arguments.strip())
+
+
+def _documents_within(text: str) -> Iterator[tuple[int, int, str]]:
+    """Where the records of a list in JSON begin and end, and what each is called; nothing where one has no name or no
+    text."""
+    opening = _LIST_OF_RESULTS.match(text)
+    if opening is None:
+        return
+    decoder = json.JSONDecoder()
+    found: list[tuple[int, int, str]] = []
+    at = opening.end()
+    while True:
+        while at < len(text) and text[at] in " \t\r\n,":
+            at += 1
+        if at >= len(text) or text[at] == "]":
+            break
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return
+        name = _name_within(value)
+        if name is None:
+            return
+        found.append((at, end, name))
+        at = end
+    if len({name for _, _, name in found}) == len(found):
+        yield from found
+
+
+def _name_within(value: object) -> str | None:
+    if not isinstance(value, Mapping):
+        return None
+    document = described(value)
+    if document.text is None:
+        return None
+    names = [*map(value.get, _OWN_NAMES), *map(document.described, _OWN_NAMES)]
+    return next((name for name in names if isinstance(name, str) and is_name(name)), None)
