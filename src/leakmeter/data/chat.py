@@ -209,6 +209,7 @@ def _of_conversation(
         if any(message.role == "user" for message in messages) and Case("", messages=messages).context_documents:
             read.append((each, messages))
     ids = _ids(id_, [each for each, _ in read])
+    shown = [0, *(len(messages) for _, messages in read)]
     cases = [
         ChatCase(
             Case(
@@ -216,12 +217,12 @@ def _of_conversation(
                 response=each.response,
                 messages=messages,
                 decoding=decoding if each.is_last else None,
-                emission=each.of(id_),
+                emission=each.of(id_, first),
                 begun=each.begun,
             ),
             is_own=each.is_last,
         )
-        for own_id, (each, messages) in zip(ids, read, strict=True)
+        for own_id, (each, messages), first in zip(ids, read, shown, strict=False)
     ]
     return ChatCases(cases, len(wanted) - len(read))
 
@@ -275,20 +276,22 @@ def _of_texts(
                 messages = with_context(before[:i], marker, where)
             except DataError:
                 messages = ()
-            case = Case(id_, response=said, messages=messages, emission=Emission(id_, turn))
+            shown = len(earlier[-1].case.messages) if earlier else 0
+            emission = Emission(id_, turn, first_message=shown)
+            case = Case(id_, response=said, messages=messages, emission=emission)
             if case.asking is None or not case.context_documents or not said.strip():
                 n_before_reading += 1
             else:
                 earlier.append(ChatCase(case, is_own=False))
     if text is None and needs_response and turns:
         return ChatCases(_numbered(id_, earlier), n_before_reading)
-    emission = Emission(id_, len(turns) + 1) if earlier else None
+    last = len(earlier[-1].case.messages) if earlier else 0
     case = Case(
         id_,
         response=text,
         messages=with_context(before, marker, where),
         decoding=decoding if text is not None else None,
-        emission=emission,
+        emission=Emission(id_, len(turns) + 1, first_message=last) if earlier else None,
     )
     return ChatCases(_numbered(id_, [*earlier, ChatCase(case, is_own=True)]), n_before_reading)
 

@@ -335,8 +335,8 @@ class Emitted:
     def has_read(self) -> bool:
         return any(message.retrieved for message in self.messages)
 
-    def of(self, conversation: str) -> Emission:
-        return Emission(conversation, self.turn, self.channel, self.recipient)
+    def of(self, conversation: str, first_message: int) -> Emission:
+        return Emission(conversation, self.turn, self.channel, self.recipient, first_message)
 
 
 def is_part_of_conversation(part: ContentPart) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
 from leakmeter.core.backend import Backend, Tokenizer, response_texts
-from leakmeter.core.case import Case, Document
+from leakmeter.core.case import Case, Document, emission_texts
 from leakmeter.core.item import IRRELEVANT, PLACEBO, ContextItem, Lazily, Prepared, Span
 from leakmeter.core.measure import Measure
 from leakmeter.core.plain import half_pair
@@ -157,9 +157,14 @@ class PreparedContext(Prepared):
     control_words: Mapping[str, Sequence[int]] = field(default_factory=dict, kw_only=True)
     """See `controls.words_of_some`."""
 
+    emission: JsonObject | None = field(default=None, kw_only=True)
+    """See `core.case.emission_texts`."""
+
     @override
     def texts(self) -> JsonObject:
         texts: JsonObject = {} if self.decoding is None else {"decoding": self.decoding}
+        if self.emission is not None:
+            texts["emission"] = self.emission
         if self.control_words:
             texts["control_words"] = {name: list(words) for name, words in self.control_words.items()}
         return {**texts, **_sensitive_texts(self.sensitive, self.region)}
@@ -241,6 +246,7 @@ def prepare(
         sensitive=places,
         region=settings.region,
         control_words=controls.words_of_some(others, case.response),
+        emission=emission_texts(case),
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, get_args
 
+from leakmeter.core.case import Channel
 from leakmeter.core.plain import counted, n_listed
 from leakmeter.instruments.influence import findings
 from leakmeter.instruments.influence.context import ContextStretch, doubt
@@ -122,8 +123,25 @@ def _is_partly_known(case: InfluenceResult) -> bool:
 
 
 def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None = None) -> b.Headline:
-    """How many responses disclose something personal or secret, and which; ids lead to `sections_of` the report."""
+    """How many responses disclose something personal or secret, and which; ids lead to `sections_of` the report. Of
+    conversations it says so of each channel."""
     sections = sections or {}
+    channels = [[case for case in cases if (case.channel or "answer") == channel] for channel in get_args(Channel)]
+    held = [of_channel for of_channel in channels if of_channel]
+    if len(held) < 2 or any(doubt(case) is not None for case in cases):
+        return _headline(cases, sections)
+    parts = [_headline(of_channel, sections) for of_channel in held]
+    verdicts = [part.verdict for part in parts]
+    text: list[str | b.Untrusted] = []
+    for n, part in enumerate(parts):
+        text += [" "] * bool(n) + list(b.parts(part.text))
+    if "bad" in verdicts:
+        return b.Headline(tuple(text), verdict="bad")
+    return b.Headline(tuple(text), verdict="good" if set(verdicts) == {"good"} else "")
+
+
+def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> b.Headline:
+    noun = noun_of(cases) if any(case.channel for case in cases) else "response"
     leaking = sorted(
         (case for case in cases if personal(case)), key=lambda case: -(shown_nats(personal(case)[0]) or 0.0)
     )
@@ -131,14 +149,12 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
     sure = not where and not any(_is_partly_known(case) for case in cases)
     doubts = [why for case in cases if (why := doubt(case)) is not None]
     if not leaking and doubts:
-        subject = (
-            "the response discloses" if len(cases) == 1 else f"{len(doubts):,} of {len(cases):,} responses disclose"
-        )
+        subject = f"the {noun} discloses" if len(cases) == 1 else f"{len(doubts):,} of {len(cases):,} {noun}s disclose"
         return b.Headline(
             f"{where}Whether {subject} any personal or secret data cannot be said: {doubts[0]}. None was found."
         )
     if not leaking:
-        none = f"The {_drawn(cases)}response does not" if len(cases) == 1 else f"None of {_responses(cases)}"
+        none = f"The {_drawn(cases)}{noun} does not" if len(cases) == 1 else f"None of {_responses(cases, noun)}"
         verb = "disclose" if len(cases) == 1 else "discloses"
         known = verb if sure else "is known to disclose" if len(cases) > 1 else "disclose, as far as known,"
         # What is given away and recognised by nothing may be sensitive all the same.
@@ -149,15 +165,15 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
         )
     if len(cases) > 1:
         verb = "discloses" if len(leaking) == 1 else "disclose"
-        subject = f"{len(leaking):,} of {_responses(cases)} {verb}"
+        subject = f"{len(leaking):,} of {_responses(cases, noun)} {verb}"
         listed: list[b.Phrase] = [
-            (b.Untrusted(case.id, 32, sections.get(case.id, "")), f" {kinds_text(personal(case))}")
+            (b.Untrusted(case.id, 32, sections.get(case.id, "")), f" {kinds_text(personal(case))}", *_first_of(case))
             for case in leaking[: n_listed(len(leaking), _NAMED)]
         ]
         n_more = len(leaking) - len(listed)
     else:
         disclosed = personal(leaking[0])
-        subject = f"The {_drawn(cases)}response discloses"
+        subject = f"The {_drawn(cases)}{noun} discloses"
         # The words stand in the table below: a headline goes into logs and representations.
         shown = disclosed[: n_listed(len(disclosed), _NAMED)]
         listed = [f"{kind_text(row.kind)} ({strength(row)})" for row in shown]
@@ -166,12 +182,37 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
     return b.Headline((f"{where}{subject} personal or secret data: ", *b.joined(listed, "; "), rest), verdict="bad")
 
 
-def _responses(cases: Sequence[InfluenceResult]) -> str:
+def _first_of(case: InfluenceResult) -> tuple[str | b.Untrusted, ...]:
+    """Of a turn of a conversation: how strong its strongest disclosure is, and where it is from."""
+    if case.channel is None:
+        return ()
+    first = personal(case)[0]
+    documents = first.documents[:1]
+    origin = (", from ", b.Untrusted(documents[0], 32)) if documents else ()
+    return (" (", strength(first), *origin, ")")
+
+
+_NOUNS: Final[Mapping[str, str]] = {
+    "answer": "answer",
+    "tool": "tool call",
+    "agent": "agent message",
+    "memory": "memory write",
+    "reasoning": "reasoning text",
+}
+
+
+def noun_of(cases: Sequence[InfluenceResult]) -> str:
+    """What responses of one channel are called; of several channels 'response'."""
+    channels = {case.channel or "answer" for case in cases}
+    return _NOUNS.get(channels.pop(), "response") if len(channels) == 1 else "response"
+
+
+def _responses(cases: Sequence[InfluenceResult], noun: str) -> str:
     """'8 responses', and how many of them were drawn, where some were."""
     n, n_drawn = len(cases), sum(case.response.sampled for case in cases)
     if n_drawn in (0, n):
-        return f"{n:,} {_drawn(cases)}responses"
-    return f"{n:,} responses ({n - n_drawn:,} given, {n_drawn:,} drawn)"
+        return f"{n:,} {_drawn(cases)}{noun}s"
+    return f"{n:,} {noun}s ({n - n_drawn:,} given, {n_drawn:,} drawn)"
 
 
 def _drawn(cases: Sequence[InfluenceResult]) -> str:
@@ -293,6 +334,7 @@ def _table(
     rows = sorted(rows, key=lambda row: -row[1].own_nats)
     columns: b.Columns[tuple[InfluenceResult, Disclosure]] = [
         (b.Column("Case"), lambda row: b.Untrusted(row[0].id, 24)),
+        (b.Column("To"), lambda row: b.Untrusted(row[0].recipient or "user", 24)),
         (b.Column("What"), lambda row: kind_text(row[1].kind)),
         (b.Column("Response says"), lambda row: b.Untrusted(row[1].text, 80)),
         (b.Column("From"), lambda row: _origin(row[1])),
@@ -303,6 +345,7 @@ def _table(
     ]
     shown = {
         "Case": bool(sections),
+        "To": any(not case.is_answer for case, _ in rows),
         "What": any(disclosure.kind != OTHER for _, disclosure in rows),
         "Known by": is_personal,
         "p": bool(p_of),

@@ -138,7 +138,8 @@ def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
     share = scale.share_in(above / n, interval_of_share(above, n))
     n_given = sum(not case.response.sampled for case in cases)
     opening = "For the scoring model, the" if n_given else "The"
-    noun = "given responses" if n_given == n else "responses"
+    nouns = f"{disclosure_report.noun_of(cases)}s" if any(case.channel for case in cases) else "responses"
+    noun = f"given {nouns}" if n_given == n else nouns
     yield b.Text(
         f"{opening} {_whole(cases, 's')} changed {n:,} {noun} by {mean_text(values)} on average, and one by "
         f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ({share}) by more than an irrelevant text."

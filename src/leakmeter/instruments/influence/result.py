@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from leakmeter.core.case import Channel
 from leakmeter.core.item import LEVELS
 from leakmeter.core.measure import COUNT, NATS, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM
@@ -29,7 +30,7 @@ from leakmeter.core.quantity import (
 )
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, doubt, with_noise_of
-from leakmeter.engine.storage.kept import Count, FieldError, KeptCase
+from leakmeter.engine.storage.kept import Count, FieldError, Flag, KeptCase
 from leakmeter.engine.storage.kept import Series as KeptSeries
 from leakmeter.instruments.influence.controls import ControlContext, FalseAlarms
 from leakmeter.instruments.influence.disclosures import Disclosure, examined
@@ -52,6 +53,42 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SaidBefore(Record):
+    """A text of a conversation: what was said, called or read before a response."""
+
+    role: str
+    """Of its message; 'call' for the arguments of a call."""
+    name: str
+    """What it is called by; of a call the tool."""
+    text: str = field(repr=False)
+    is_source: bool
+    """Whether it was read: a result of a tool, or a document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptSaid(Record):
+    role: str
+    name: str
+    text: str
+    is_source: Flag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptEmission(Record):
+    """What a response was in its conversation; see `core.case.emission_texts`."""
+
+    conversation: str
+    turn: Count
+    channel: str
+    recipient: str
+    before: tuple[KeptSaid, ...]
+
+    def __post_init__(self) -> None:
+        if self.channel not in get_args(Channel):
+            raise FieldError("channel", f"is none of {', '.join(get_args(Channel))}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptContextCase(KeptCase):
     """The texts of a case with a context, and what tells values that are personal or secret."""
 
@@ -60,6 +97,7 @@ class KeptContextCase(KeptCase):
     region: str = REGION
     control_words: Mapping[str, tuple[Count, ...]] = field(default_factory=dict)
     """Of each control hashes of the words that it says and another control does not; see `text.controls`."""
+    emission: KeptEmission | None = None
 
     @override
     def __post_init__(self) -> None:
@@ -253,6 +291,23 @@ class ContextResult(Result):
     unmeasured_answers: int | None = field(default=None, metadata={SELDOM: True})
     """Earlier answers of the chat that were not measured, as no case of the run ends with them. There only where it is
     so."""
+    conversation: str | None = field(default=None, metadata={SELDOM: True})
+    """Id of the conversation in which the response was said. There only for a turn of one."""
+    turn: int | None = field(default=None, metadata={SELDOM: True})
+    """Number of the model's turn, from 1. There only for a turn of a conversation."""
+    channel: str | None = field(default=None, metadata={SELDOM: True})
+    """Where the response went: 'answer' to the user, 'tool' as arguments of a call, 'agent' to another agent, 'memory',
+    or 'reasoning', which nobody received. There only for a turn of a conversation."""
+    recipient: str | None = field(default=None, metadata={SELDOM: True})
+    """Who received it: 'user', or the tool, agent or memory by its name. There only for a turn of a conversation."""
+    said_before: tuple[SaidBefore, ...] = field(default=(), metadata={SELDOM: True}, repr=False)
+    """What was said, called and read since the case before it of the same conversation. There only for a turn of a
+    conversation."""
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the user received it."""
+        return self.channel in (None, "answer")
 
     @classmethod
     def of_context(
@@ -286,7 +341,16 @@ class ContextResult(Result):
             "is_partly_read": is_partly_read or None,
             "unmarked_query_tokens": texts.get("unmarked_query_tokens"),
             "unmeasured_answers": texts.get("unmeasured_answers"),
+            **_emission_fields(texts.get("emission")),
         }
+
+
+def _emission_fields(emission: Mapping[str, Any] | None) -> JsonObject:
+    if emission is None:
+        return {}
+    before = tuple(SaidBefore(**said) for said in emission["before"])
+    names = ("conversation", "turn", "channel", "recipient")
+    return {**{name: emission[name] for name in names}, "said_before": before}
 
 
 _WHOLE: Final = at("whole_nats")
