@@ -17,7 +17,8 @@ from leakmeter.core.plain import visible
 from leakmeter.instruments.influence.findings import is_finding, shown_in_context, telling
 from leakmeter.instruments.influence.result import ContextResult, InfluenceResult, PieceInfluence
 from leakmeter.instruments.influence.sources import ContextPiece
-from leakmeter.report.scale import nats_text, percent
+from leakmeter.report import blocks as b
+from leakmeter.report.scale import nats_cell, nats_text, percent
 from leakmeter.report.words import model_facts, saved
 from leakmeter.results.result import DocumentRange
 
@@ -95,6 +96,23 @@ def settings(result: ContextResult) -> dict[str, str]:
         "Memory": f"ran out {times}; cut smaller, last digits may differ from a run with more" if retries else None,
     }
     return {name: visible(text) for name, text in facts.items() if text is not None}
+
+
+def token_floors(case: InfluenceResult, placebo: Sequence[float] | None, *, is_finding: bool = True) -> Sequence[float]:
+    """Of each token its noise, or the placebo's effect if that is more; infinite without a finding."""
+    noise = case.noise_floor_per_token_nats
+    if not is_finding:
+        return [math.inf] * len(case.response.tokens)
+    return [max(noise, nats) for nats in placebo] if placebo else [noise] * len(case.response.tokens)
+
+
+def coloured_tokens(case: InfluenceResult) -> list[b.Segment]:
+    """The response's tokens, each with what the whole context did to it, where that is more than a floor."""
+    floors = token_floors(case, case.placebo_alone_per_token_nats, is_finding=is_finding(case))
+    return [
+        b.Segment(b.Untrusted(token), nats if nats > floor else 0.0, note=nats_cell(nats))
+        for token, nats, floor in zip(case.response.tokens, case.whole_per_token_nats, floors, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from leakmeter.core.plain import excerpt, n_listed
-from leakmeter.instruments.influence import context, disclosure_report, findings, ladder, search_report
+from leakmeter.instruments.influence import (
+    context,
+    conversations,
+    disclosure_report,
+    findings,
+    ladder,
+    search_report,
+)
 from leakmeter.instruments.influence.disclosures import LEAST_NATS
 from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
 from leakmeter.instruments.influence.search_report import is_partial, units_left
@@ -108,7 +114,7 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     return b.Report(
         title=title,
         measure="influence",
-        blocks=[*overview, *listed, *charts(cases)],
+        blocks=[*overview, *listed, *conversations.blocks(cases, sections), *charts(cases)],
         lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} and the same response was "
         "scored again. The change of its log-probability, added up over its tokens, is the influence of that "
         f"{piece} on the response, in nats.",
@@ -272,12 +278,8 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
 
 def _attribution(case: InfluenceResult) -> b.Attribution:
     pieces = case.pieces
-    response = case.response
-    floors = _token_floors(case, case.placebo_alone_per_token_nats, is_finding=findings.is_finding(case))
-    tokens = [
-        b.Segment(b.Untrusted(token), nats if nats > floor else 0.0, note=scale.nats_cell(nats))
-        for token, nats, floor in zip(response.tokens, case.whole_per_token_nats, floors, strict=True)
-    ]
+    floors = context.token_floors(case, case.placebo_alone_per_token_nats, is_finding=findings.is_finding(case))
+    tokens = context.coloured_tokens(case)
     query: tuple[b.Block, ...] = (b.Text(b.Untrusted(case.query), "prose", heading="Query"),) if case.query else ()
     units = "Exemplars" if case.unit == EXEMPLAR else "Pieces of the context"
     if search_report.is_partial(case):
@@ -305,22 +307,12 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
         nats=[piece.nats if findings.is_finding(case, piece) else 0.0 for piece in pieces],
         signed_by_token=[piece.signed_per_token_nats for piece in pieces],
         whole_signed_by_token=case.whole_signed_per_token_nats,
-        floor_by_token=_token_floors(case, case.placebo_per_token_nats),
+        floor_by_token=context.token_floors(case, case.placebo_per_token_nats),
         whole_floor_by_token=floors,
         beside=query,
         partly=search_report.is_partial(case),
         disclosures=disclosure_report.disclosures(case),
     )
-
-
-def _token_floors(
-    case: InfluenceResult, placebo: Sequence[float] | None, *, is_finding: bool = True
-) -> Sequence[float]:
-    """Of each token its noise, or the placebo's effect if that is more; infinite without a finding."""
-    noise = case.noise_floor_per_token_nats
-    if not is_finding:
-        return [math.inf] * len(case.response.tokens)
-    return [max(noise, nats) for nats in placebo] if placebo else [noise] * len(case.response.tokens)
 
 
 def _context(case: InfluenceResult) -> b.ShadedText:
