@@ -81,7 +81,7 @@ def run_cases(
     shown: list[AnyResult] = []
     n_cases = len(ready.prepared)
     if part is not None:
-        n_cases = part.n_cases(n_cases, plan.group_size)
+        n_cases = part.n_cases(ready.groups)
     kind = registry.instrument(plan.instrument).result
     findings: dict[str, float] = {}
     is_interrupted = False

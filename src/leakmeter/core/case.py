@@ -145,6 +145,11 @@ def _said(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
     return {key: value for key, value in pairs if key != "control_contexts" and (key, value) not in _UNSAID}
 
 
+def conversation_of(case: object) -> str | None:
+    """The conversation that a case is a turn of."""
+    return case.emission.conversation if isinstance(case, Case) and case.emission is not None else None
+
+
 def emission_texts(case: Case) -> JsonObject | None:
     """What a run keeps of an emission: what it was, and what was said and read since the one before it."""
     emission = case.emission
