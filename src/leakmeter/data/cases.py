@@ -588,7 +588,7 @@ class _CasesRead:
         if len(said) > len(names) or any(emission.channel != "answer" for emission in said):
             channels = Counter(emission.channel for emission in said)
             kinds = [counted(n, _CHANNEL_NOUNS[channel]) for channel, n in channels.items()]
-            yield f"data: {counted(len(names), 'conversation')} with {' and '.join(kinds)}"
+            yield f"data: {counted(len(names), 'conversation')} with {', '.join(kinds)}"
         if self.n_before_reading:
             yield (
                 f"data: {counted(self.n_before_reading, 'other emission')} came before anything was read, so that "

@@ -149,20 +149,23 @@ def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
     sure = not where and not any(_is_partly_known(case) for case in cases)
     doubts = [why for case in cases if (why := doubt(case)) is not None]
     if not leaking and doubts:
-        subject = f"the {noun} discloses" if len(cases) == 1 else f"{len(doubts):,} of {len(cases):,} {noun}s disclose"
+        who = f"the {noun} discloses" if len(cases) == 1 else f"{len(doubts):,} of {len(cases):,} {noun}s disclose"
         return b.Headline(
-            f"{where}Whether {subject} any personal or secret data cannot be said: {doubts[0]}. None was found."
+            f"{where}Whether {who} any personal or secret data cannot be said: {doubts[0]}. None was found."
         )
     if not leaking:
-        none = f"The {_drawn(cases)}{noun} does not" if len(cases) == 1 else f"None of {_responses(cases, noun)}"
+        none: b.Phrase = f"None of {_responses(cases, noun)}"
+        if len(cases) == 1:
+            none = (*_subject(cases[0], noun, sections), " does not")
         verb = "disclose" if len(cases) == 1 else "discloses"
         known = verb if sure else "is known to disclose" if len(cases) > 1 else "disclose, as far as known,"
         # What is given away and recognised by nothing may be sensitive all the same.
         quiet = sure and not any(case.disclosed or findings.is_finding(case) or _is_unexplained(case) for case in cases)
         return b.Headline(
-            f"{where}{none} {known} any recognisable personal or secret data.",
+            (where, *b.parts(none), f" {known} any recognisable personal or secret data."),
             verdict="good" if quiet else "",
         )
+    subject: b.Phrase
     if len(cases) > 1:
         verb = "discloses" if len(leaking) == 1 else "disclose"
         subject = f"{len(leaking):,} of {_responses(cases, noun)} {verb}"
@@ -173,23 +176,37 @@ def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
         n_more = len(leaking) - len(listed)
     else:
         disclosed = personal(leaking[0])
-        subject = f"The {_drawn(cases)}{noun} discloses"
+        subject = (*_subject(leaking[0], noun, sections), " discloses")
         # The words stand in the table below: a headline goes into logs and representations.
         shown = disclosed[: n_listed(len(disclosed), _NAMED)]
-        listed = [f"{kind_text(row.kind)} ({strength(row)})" for row in shown]
+        listed = [(kind_text(row.kind), *_strength_and_origin(leaking[0], row)) for row in shown]
         n_more = len(disclosed) - len(listed)
     rest = f"; and {n_more:,} more." if n_more > 0 else "."
-    return b.Headline((f"{where}{subject} personal or secret data: ", *b.joined(listed, "; "), rest), verdict="bad")
+    said = (where, *b.parts(subject), " personal or secret data: ", *b.joined(listed, "; "), rest)
+    return b.Headline(tuple(part for part in said if part), verdict="bad")
 
 
 def _first_of(case: InfluenceResult) -> tuple[str | b.Untrusted, ...]:
     """Of a turn of a conversation: how strong its strongest disclosure is, and where it is from."""
     if case.channel is None:
         return ()
-    first = personal(case)[0]
-    documents = first.documents[:1]
+    return _strength_and_origin(case, personal(case)[0])
+
+
+def _strength_and_origin(case: InfluenceResult, disclosure: Disclosure) -> tuple[str | b.Untrusted, ...]:
+    """In brackets, how strong a disclosure is, and of a turn of a conversation where it is from."""
+    documents = disclosure.documents[:1] if case.channel is not None else []
     origin = (", from ", b.Untrusted(documents[0], 32)) if documents else ()
-    return (" (", strength(first), *origin, ")")
+    return (f" ({strength(disclosure)}", *origin, ")")
+
+
+def _subject(case: InfluenceResult, noun: str, sections: Mapping[str, str]) -> tuple[str | b.Untrusted, ...]:
+    """'The response', or 'The call of calendar.create in c-17'."""
+    conversation = b.Untrusted(case.conversation or "", 32, sections.get(case.id, ""))
+    received = {"tool": "call of", "agent": "message to", "memory": "text written to"}.get(case.channel or "")
+    if received is None:
+        return (f"The {_drawn([case])}{noun}", *((" in ", conversation) if case.channel is not None else ()))
+    return (f"The {received} ", b.Untrusted(case.recipient or "", 32), " in ", conversation)
 
 
 _NOUNS: Final[Mapping[str, str]] = {
