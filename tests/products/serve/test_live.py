@@ -14,10 +14,10 @@ from starlette.testclient import TestClient
 
 import leakmeter
 from helpers.report_browser import CHROMIUM, Browser
-from helpers.serving import CASE, HEADERS, asked
+from helpers.serving import CASE, HEADERS, asked, serving_of
 from leakmeter.core.self_check import SelfCheck
 from leakmeter.engine.options import ModelOptions
-from leakmeter.errors import UnknownNameError
+from leakmeter.errors import LeakmeterError, UnknownNameError
 from leakmeter.products.serve import live, serving
 from leakmeter.products.serve.live import Typed
 from leakmeter.products.serve.serving import Serving
@@ -194,6 +194,36 @@ def test_what_is_refused_is_said_in_one_line(made: TestClient) -> None:
         answer = made.post("/live/measure", json={**CASE, **fields}, headers=HEADERS)
         assert (answer.status_code, answer.text.count("\n")) == (400, 1)
     assert made.post("/live/measure", content=b"[" * 100_000, headers=HEADERS).status_code == 400
+
+
+def test_a_conversation_is_measured_turn_by_turn(made: TestClient, tmp_path: Path) -> None:
+    call = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "find", "arguments": "{}"}}]}
+    chat = [
+        {"role": "user", "content": "Who?"}, call, {"role": "tool", "tool_call_id": "1", "content": "Ana Ek."},
+        {"role": "assistant", "content": "Ana."}, {"role": "user", "content": "Thanks."},
+        {"role": "assistant", "content": "You are welcome."},
+    ]  # fmt: skip
+    serving = serving_of(tmp_path / "other")
+
+    def typed(**fields: Any) -> Typed:
+        return Typed.from_json({"context": json.dumps({"messages": chat}), **fields}, serving)
+
+    assert [(typed(turn=n).response, len(typed(turn=n).case.messages)) for n in (0, 2, 3)] == [
+        ("You are welcome.", 5), ("Ana.", 3), ("You are welcome.", 5)
+    ]  # fmt: skip
+    assert [document.name for document in typed().case.context_documents] == ["find#1"]
+    asked_again = typed(query="Who else?", response="Bo.")
+    assert (asked_again.case.response, asked_again.case.messages[-1].text) == ("Bo.", "Who else?")
+    for fields, problem in (
+        ({"turn": 9}, "turn is 9; the model had read something before its turns 2, 3"),
+        ({"response": "Bo."}, "the conversation has the answer of that turn; leave the answer empty"),
+    ):
+        with pytest.raises(LeakmeterError, match=problem):
+            typed(**fields)
+    # What only looks like one is a context.
+    assert Typed.from_json({"context": '[{"a": 1}]', "query": "q"}, serving).conversation is None
+    (name, told), *_ = asked(made, "cut", **{**CASE, "context": json.dumps(chat), "query": ""})[-1:]
+    assert (name, "nothing can be cut out of a conversation" in told["error"]) == ("error", True)
 
 
 def test_redaction_is_that_of_the_library(made: TestClient) -> None:

@@ -25,7 +25,7 @@
     status.classList.toggle("wrong", wrong);
   };
   const fields = () => ({ ...Object.fromEntries(new FormData(live)),
-    max_new_tokens: live.elements.max_new_tokens.valueAsNumber || 0, seed: live.elements.seed.valueAsNumber || 0 });
+    max_new_tokens: live.elements.max_new_tokens.valueAsNumber || 0, seed: live.elements.seed.valueAsNumber || 0, turn: live.elements.turn.valueAsNumber || 0 });
   const paint = (el, heat) => {
     el.className = el.className.replace(/\bh\d+\b/g, "").trim();
     el.classList.add("h" + heat);
