@@ -222,8 +222,8 @@ def test_a_conversation_is_measured_turn_by_turn(made: TestClient, tmp_path: Pat
             typed(**fields)
     # What only looks like one is a context.
     assert Typed.from_json({"context": '[{"a": 1}]', "query": "q"}, serving).conversation is None
-    (name, told), *_ = asked(made, "cut", **{**CASE, "context": json.dumps(chat), "query": ""})[-1:]
-    assert (name, "nothing can be cut out of a conversation" in told["error"]) == ("error", True)
+    name, told = asked(made, "cut", context=json.dumps(chat), query="", response="")[-1]
+    assert (name, "nothing can be cut out of a conversation" in told["error"]) == ("failed", True)
 
 
 def test_redaction_is_that_of_the_library(made: TestClient) -> None:
