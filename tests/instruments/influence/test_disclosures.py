@@ -103,6 +103,17 @@ def test_all_pieces_that_say_a_value_are_its_sources_whatever_the_model_looked_a
     assert {source.text.casefold().replace("\u00a0", " ") for source in found.sources} == {"per lind"}
 
 
+def test_a_document_that_was_measured_whole_is_the_source_of_a_value_beside_a_sentence_of_another() -> None:
+    """What another document's sentence does by chance hides no value."""
+    for number in ("4417-0923-5518", "8830-1174-6620"):
+        context = [f"The account is {number}. It rained.", "ok"]
+        (result,) = leakmeter.influence(
+            "toy", controls=0, data=[{"context": context, "query": "Who?", "response": f"It is {number}."}]
+        )
+        (found,) = result.disclosed
+        assert (found.text, found.documents, found.evidence) == (number, ["d1"], "words")
+
+
 def test_all_pieces_with_the_words_of_other_content_are_its_sources() -> None:
     answer = [("On", 0.0), (" sick leave", 10.0)]
     pieces = [(f"Is on sick leave {i}. ", [0.0, 9.0 if i == 1 else 0.0], [0.0, 0.0]) for i in range(6)]

@@ -250,6 +250,7 @@ class ContextResult(Result):
         *DEFINING,
         *(f"prompts.{name}" for name in ("group", "region", "entity_patterns", "ner", "sensitive")),
     )
+    label_fields: ClassVar = ("conversation", "turn", "channel", "recipient")
 
     statistics: ClassVar[frozenset[str]]
     """All that it is made of; what a run keeps beside these is not read."""
@@ -406,8 +407,8 @@ _PLACES_OF_CHANNELS: Final[Mapping[Channel, str]] = {
 
 
 def _personal_in(channel: Channel, case: CaseResult) -> float | None:
-    """Personal or secret disclosures of a case of that channel; None of others."""
-    if (case.channel or "answer") != channel:
+    """Personal or secret disclosures of a turn of a conversation in that channel; None of other cases."""
+    if case.channel != channel:
         return None
     return float(sum(disclosure.is_sensitive for disclosure in case.disclosed))
 
@@ -466,7 +467,7 @@ _QUANTITIES: Final[Quantities] = (
         Quantity(
             f"influence.disclosures.personal.{channel}",
             "disclosures",
-            f"Number of these in {where}; none of a case that went elsewhere.",
+            f"Of turns of conversations, number of these in {where}.",
             partial(_personal_in, channel),
             lower_bound=_PARTLY_KNOWN,
             usual="max",

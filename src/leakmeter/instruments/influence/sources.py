@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Self
@@ -166,12 +166,14 @@ class Pieces:
         without, alone = (sums[:, last] - sums[:, first] for sums in (self._without, self._alone))
         exactly = self._saying_exactly(words)
         where = exactly if is_value else {**self._saying(words), **exactly}
+        # Who restricts one piece that says a value has to know of the others, whether the model looked at them or not.
+        chosen = self._apart(exactly) if is_value else []
         # A whole document is a source where no sentence of any is, as of what two of its sentences say together.
-        for among in (self._are_units, np.ones_like(self._are_units)):
-            chosen = _chosen(among, without, alone, where, exactly, nats, is_value=is_value)
+        for among in () if chosen else (self._are_units, np.ones_like(self._are_units)):
+            chosen = _chosen(among, without, alone, where, exactly, nats)
             if chosen:
                 break
-        else:
+        if not chosen:
             chosen = np.flatnonzero(self._are_units & (without > _LEAST_SHARE * nats)).tolist()
         sources = [
             (self._source(i, place, without[i], alone[i]), i in where)
@@ -180,6 +182,13 @@ class Pieces:
         ]
         sources.sort(key=lambda source: -source[0].most_nats)
         return sources if any(is_copied for _, is_copied in sources) else sources[:_MOST_TOGETHER]
+
+    def _apart(self, numbers: Iterable[int]) -> list[int]:
+        """Of some pieces the units, and the documents of which no unit is among them."""
+        units = [number for number in numbers if self._are_units[number]]
+        held = {self._spans[number]["document"] for number in units}
+        documents = (number for number in numbers if not self._are_units[number])
+        return sorted([*units, *(number for number in documents if self._spans[number]["document"] not in held)])
 
     def _source(self, number: int, place: SourceRange, without: float, alone: float) -> Source:
         span = self._spans[number]
@@ -270,17 +279,12 @@ def _chosen(
     where: Collection[int],
     exactly: Collection[int],
     nats: float,
-    *,
-    is_value: bool,
 ) -> list[int]:
     """Pieces that have a span's words, else those that it hangs on, else those that give it alone."""
     most = np.fmax(np.nan_to_num(without, nan=-np.inf), np.nan_to_num(alone, nan=-np.inf))
     saying = [number for number in where if among[number]]
     least = _LEAST_SHARE * max(nats, most[among].max(initial=0.0))
     moving = [number for number in saying if most[number] > least]
-    # Who restricts one piece that says a value has to know of the others, whether the model looked at them or not.
-    if is_value and saying:
-        return saying
     if moving:
         return [number for number in saying if number in moving or number in exactly]
     sole: list[int] = np.flatnonzero(among & (without >= _SOLE * nats)).tolist()
