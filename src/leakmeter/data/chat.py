@@ -17,9 +17,9 @@ from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Emission, Message
 from leakmeter.core.plain import excerpt
 from leakmeter.data.conversation import (
     ALL_EMISSIONS,
+    ConversationEntry,
     EmissionOptions,
     Emitted,
-    Entry,
     emissions_of,
     entries_of,
     has_sources,
@@ -187,7 +187,7 @@ def cases_of_chat(
 
 def _of_conversation(
     id_: str,
-    entries: Sequence[Entry],
+    entries: Sequence[ConversationEntry],
     where: str,
     marker: ContextMarker | None,
     options: EmissionOptions,

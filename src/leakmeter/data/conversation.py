@@ -24,7 +24,7 @@ from leakmeter.data.foreign import ContentPart, described, getter, joined_answer
 from leakmeter.data.mapping import checked_text, is_name, unused
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 
-EntryKind = Literal["system", "user", "answer", "call", "reasoning", "source"]
+ConversationEntryKind = Literal["system", "user", "answer", "call", "reasoning", "source"]
 _ROLE = re.compile(r"[a-z][a-z_]*")
 _LONGEST_NAME: Final = 60
 _MOST_TURNS: Final = 10_000
@@ -97,10 +97,10 @@ def is_api_error(response: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConversationEntry:
     """One thing that was said, called or read."""
 
-    kind: EntryKind
+    kind: ConversationEntryKind
     text: str
     """Of a call its arguments."""
     name: str = ""
@@ -115,7 +115,7 @@ class Entry:
     """Of a source: whether it stands in the user's message, beside the question."""
 
 
-def entries_of(value: object, where: str) -> list[Entry]:
+def entries_of(value: object, where: str) -> list[ConversationEntry]:
     """Entries of a parsed list of messages, items or both; of any dialect that `foreign` knows.
 
     Raises:
@@ -134,7 +134,7 @@ def entries_of(value: object, where: str) -> list[Entry]:
     ]
 
 
-def _of_message(held: object, number: int, where: str) -> Iterator[Entry]:
+def _of_message(held: object, number: int, where: str) -> Iterator[ConversationEntry]:
     at = f"{where}, message {number}"
     get = getter(held)
     kind = get("type")
@@ -163,7 +163,11 @@ def _of_message(held: object, number: int, where: str) -> Iterator[Entry]:
             return
         yield from _results(turn.content, name, id_, role, number, at)
         return
-    kinds: dict[str, EntryKind] = {**dict.fromkeys(SYSTEM_ROLES, "system"), "user": "user", "assistant": "answer"}
+    kinds: dict[str, ConversationEntryKind] = {
+        **dict.fromkeys(SYSTEM_ROLES, "system"),
+        "user": "user",
+        "assistant": "answer",
+    }
     own = turn.get("name")
     name = "" if own in (None, [], {}) or role == "assistant" else checked_text(own, "name", at)
     of_role = kinds.get(role, "source") if not name or role == "user" else "source"
@@ -174,12 +178,12 @@ def _of_message(held: object, number: int, where: str) -> Iterator[Entry]:
             text = _text(part, at)
             if text:
                 label = getter(part.logged)("name") if not isinstance(part.logged, str) else None
-                yield Entry(of_role, text, label if isinstance(label, str) else name, role, number)
+                yield ConversationEntry(of_role, text, label if isinstance(label, str) else name, role, number)
         else:
             yield from _of_part(part, role, number, f"{at}: part {n}")
     for field in foreign.REASONING:
         if role == "assistant" and isinstance(text := turn.get(field), str) and text.strip():
-            yield Entry("reasoning", text, role=role, message=number)
+            yield ConversationEntry("reasoning", text, role=role, message=number)
     for call in turn.calls:
         yield _call(call, role, number, at)
 
@@ -202,12 +206,12 @@ def _text(part: ContentPart, at: str) -> str:
     return checked_text(part.logged if text is None else text, "content", at)
 
 
-def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[Entry]:
+def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[ConversationEntry]:
     """Entries of a part of a message that is more than text, or of an item that is no message."""
     get = getter(part.logged)
     if part.kind in foreign.REASONED:
         if text := foreign.reasoning_text(part.logged):
-            yield Entry("reasoning", text, role=role, message=number)
+            yield ConversationEntry("reasoning", text, role=role, message=number)
         return
     if part.kind in foreign.SAID_NOTHING:
         return
@@ -238,9 +242,9 @@ def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[Ent
     raise DataError(f"{at} is not text; only text can be measured{kind}")
 
 
-def _call(call: Any, role: str, number: int, at: str, *, kind: str = "") -> Entry:
+def _call(call: Any, role: str, number: int, at: str, *, kind: str = "") -> ConversationEntry:
     name, arguments, id_ = foreign.called(call, kind)
-    return Entry(
+    return ConversationEntry(
         "call",
         checked_text(arguments, "arguments", at),
         checked_text(name or "tool", "name", at)[:_LONGEST_NAME],
@@ -250,17 +254,17 @@ def _call(call: Any, role: str, number: int, at: str, *, kind: str = "") -> Entr
     )
 
 
-def _document(held: Any, role: str, number: int, at: str) -> Entry:
+def _document(held: Any, role: str, number: int, at: str) -> ConversationEntry:
     document = described(held)
     text = document.text if document.text is not None else foreign.text_of(held)
     if text is None:
         raise DataError(f"{at}: a document has no text; only text can be measured")
     names = [getter(held)("title"), *map(getter(held), _OWN_NAMES), *map(document.described, _OWN_NAMES)]
     name = next((name for name in names if isinstance(name, str) and name.strip()), "")
-    return Entry("source", checked_text(text, "content", at), name, role, number, is_within=role == "user")
+    return ConversationEntry("source", checked_text(text, "content", at), name, role, number, is_within=role == "user")
 
 
-def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: str) -> Iterator[Entry]:
+def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: str) -> Iterator[ConversationEntry]:
     """What a tool returned: a text, blocks, a record, or documents each with a name of its own."""
     role = "tool" if role in TURN_ROLES else role
     if isinstance(held, Mapping) and isinstance(held.get("content"), list) and "isError" in held:
@@ -278,14 +282,14 @@ def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: 
         if any(own_names):
             for own, text in zip(own_names, texts, strict=True):
                 if text:
-                    yield Entry("source", text, own if isinstance(own, str) else "", role, number, id_)
+                    yield ConversationEntry("source", text, own if isinstance(own, str) else "", role, number, id_)
         elif any(texts):
-            yield Entry("source", "\n".join(filter(None, texts)), name, role, number, id_)
+            yield ConversationEntry("source", "\n".join(filter(None, texts)), name, role, number, id_)
         return
     records = [block["json"] if set(block) == {"json"} else None for block in blocks]
     if records and all(_name_within(record) is not None for record in records):
         for record in records:
-            yield Entry("source", foreign.as_text(record), _name_within(record) or "", role, number, id_)
+            yield ConversationEntry("source", foreign.as_text(record), _name_within(record) or "", role, number, id_)
         return
     # Records that are no blocks were written as JSON.
     is_text = not blocks or all("type" in block or set(block) <= {"text", "json"} for block in blocks)
@@ -297,7 +301,7 @@ def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: 
     if said is None and held not in (None, "", [], {}):
         said = foreign.as_text(held)
     if said:
-        yield Entry("source", checked_text(said, "content", at), name, role, number, id_)
+        yield ConversationEntry("source", checked_text(said, "content", at), name, role, number, id_)
 
 
 def _is_block(part: object) -> bool:
@@ -344,7 +348,7 @@ def is_part_of_conversation(part: ContentPart) -> bool:
     return part.kind in (*foreign.CALL_PARTS, *foreign.RESULT_PARTS) or foreign.is_call(part.kind)
 
 
-def has_sources(entries: Iterable[Entry]) -> bool:
+def has_sources(entries: Iterable[ConversationEntry]) -> bool:
     """Whether the model called or read something: it is more than a chat of texts."""
     return any(
         entry.kind == "call" or (entry.kind == "source" and (entry.is_within or entry.role not in TURN_ROLES))
@@ -352,12 +356,12 @@ def has_sources(entries: Iterable[Entry]) -> bool:
     )
 
 
-def messages_of_entries(entries: Sequence[Entry]) -> tuple[Message, ...]:
+def messages_of_entries(entries: Sequence[ConversationEntry]) -> tuple[Message, ...]:
     """The conversation as messages in which what was read is retrieved, and all else stays."""
     return _Building(entries).messages
 
 
-def emissions_of(entries: Sequence[Entry]) -> list[Emitted]:
+def emissions_of(entries: Sequence[ConversationEntry]) -> list[Emitted]:
     """All that the model emitted, in order."""
     return _Building(entries).emitted
 
@@ -365,7 +369,7 @@ def emissions_of(entries: Sequence[Entry]) -> list[Emitted]:
 class _Building:
     """Messages, and what was emitted after how many of them."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[ConversationEntry]) -> None:
         self._names: set[str] = set()
         self._calls: dict[str, str] = {}
         """Of each call's id its tool."""
@@ -389,11 +393,11 @@ class _Building:
             for each in self.emitted
         ]
 
-    def _instructions(self, entries: Sequence[Entry]) -> None:
+    def _instructions(self, entries: Sequence[ConversationEntry]) -> None:
         first = entries[0]
         self._add(first.role or "system", first, tuple(entries))
 
-    def _asked(self, entries: Sequence[Entry]) -> None:
+    def _asked(self, entries: Sequence[ConversationEntry]) -> None:
         """What the user said, and the documents beside it, as one message."""
         name = self._named(f"user {entries[0].message}")
         parts: list[Document] = []
@@ -411,7 +415,7 @@ class _Building:
             parts = [Document(name, entry.text) for entry in entries]
         self.messages += (Message("user", name, tuple(parts), tuple(retrieved), fixed=True),)
 
-    def _read(self, entries: Sequence[Entry]) -> None:
+    def _read(self, entries: Sequence[ConversationEntry]) -> None:
         for (_, role, call_id), group in groupby(entries, key=lambda entry: (entry.message, entry.role, entry.call_id)):
             read = list(group)
             own = next((entry.name for entry in read if entry.name), "")
@@ -455,7 +459,7 @@ class _Building:
             parts.append(Document(name, text[cursor:]))
         return tuple(parts), tuple(retrieved)
 
-    def _emitted(self, entries: Sequence[Entry]) -> None:
+    def _emitted(self, entries: Sequence[ConversationEntry]) -> None:
         """A turn of the model's."""
         self._turn += 1
         name = self._named(f"assistant {entries[0].message}")
@@ -482,7 +486,7 @@ class _Building:
         if parts or calls:
             self.messages += (Message("assistant", name, parts, fixed=True, calls=tuple(calls)),)
 
-    def _add(self, role: str, first: Entry, entries: Sequence[Entry]) -> None:
+    def _add(self, role: str, first: ConversationEntry, entries: Sequence[ConversationEntry]) -> None:
         name = self._named(f"{role} {first.message}")
         self.messages += (Message(role, name, tuple(Document(name, entry.text) for entry in entries), fixed=True),)
 
@@ -492,7 +496,7 @@ class _Building:
         return name
 
 
-def _stretch(entry: Entry) -> tuple[str, int]:
+def _stretch(entry: ConversationEntry) -> tuple[str, int]:
     """What entries one after another make a message of: a turn of the model's goes over messages, others do not."""
     if entry.kind in ("answer", "call", "reasoning"):
         return "emitted", 0

@@ -501,7 +501,7 @@ class HeadedBlocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ConversationTurn:
     """What somebody said in a conversation, or what was read in it."""
 
     side: Literal["said", "read", "emitted"]
@@ -513,11 +513,11 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class Conversation:
     """A conversation in its order, as people know chats: what was read is folded; a terminal leaves it out."""
 
     summary: Phrase
-    turns: Sequence[Turn]
+    turns: Sequence[ConversationTurn]
     anchor: str = ""
     is_open: bool = False
 
@@ -567,7 +567,7 @@ Block: TypeAlias = (
     | Details
     | HeadedBlocks
     | Cards
-    | Turns
+    | Conversation
     | CommandLine
     | Embedded
 )
@@ -782,7 +782,7 @@ def within(block: Block) -> Sequence[Block]:
             return block.blocks
         case Cards():
             return block.parts
-        case Turns():
+        case Conversation():
             return tuple(turn.text for turn in block.turns if isinstance(turn.text, ShadedText))
         case Beside():
             return (*block.first, *block.second)
@@ -817,7 +817,7 @@ def spelled_out(block: Block) -> Sequence[Block]:
             return (Facts(lines, plain(block.heading)),) if lines else ()
         case Beside():
             return within(block)
-        case Turns():
+        case Conversation():
             said: list[Block] = []
             for turn in block.turns:
                 who = (*parts(turn.who), *((" ", *parts(turn.note)) if turn.note else ()))

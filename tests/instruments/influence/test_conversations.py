@@ -81,7 +81,7 @@ def test_an_answer_that_was_not_measured_is_told() -> None:
 
 def turns_of(results: Any) -> list[tuple[str, str]]:
     blocks = b.walk(InfluenceResult.report(list(results)).blocks)
-    (block, *_) = [block for block in blocks if isinstance(block, b.Turns)]
+    (block, *_) = [block for block in blocks if isinstance(block, b.Conversation)]
     return [(turn.side, b.plain(turn.who)) for turn in block.turns]
 
 
@@ -125,5 +125,5 @@ def test_runs_know_turns_and_channels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("channel", "expected"), [("tool", 1), ("answer", 0)])
 def test_gates_know_channels(tmp_path: Path, channel: str, expected: int) -> None:
     measured(LEAKS_IN_A_CALL, CLEAN, out=tmp_path)
-    bound = f"influence.disclosures.personal.{channel} <= 0"
+    bound = f"influence.personal.{channel} <= 0"
     assert exit_code(["gate", str(next(tmp_path.glob("influence-*"))), "--max", bound]) == expected

@@ -50,16 +50,16 @@ def _most(turns: Sequence[InfluenceResult]) -> float:
 
 def _conversation(
     name: str, turns: Sequence[InfluenceResult], sections: Mapping[str, str], *, is_open: bool
-) -> b.Turns:
+) -> b.Conversation:
     leaking = [case for case in turns if disclosure_report.personal(case)]
     summary: tuple[str | b.Untrusted, ...] = (b.Untrusted(name, 60), f", {counted(len(turns), 'emission')}")
     if leaking:
         kinds = disclosure_report.kinds_text([d for case in leaking for d in disclosure_report.personal(case)])
         summary = (*summary, f": {kinds}")
-    return b.Turns(summary, list(_turns(turns, sections)), is_open=is_open)
+    return b.Conversation(summary, list(_turns(turns, sections)), is_open=is_open)
 
 
-def _turns(turns: Sequence[InfluenceResult], sections: Mapping[str, str]) -> Iterator[b.Turn]:
+def _turns(turns: Sequence[InfluenceResult], sections: Mapping[str, str]) -> Iterator[b.ConversationTurn]:
     measured: set[tuple[str, str]] = set()
     for case in turns:
         for said in case.said_before:
@@ -69,15 +69,19 @@ def _turns(turns: Sequence[InfluenceResult], sections: Mapping[str, str]) -> Ite
         yield _emitted(case, sections)
 
 
-def _said(said: SaidBefore) -> b.Turn:
+def _said(said: SaidBefore) -> b.ConversationTurn:
     if said.is_source:
         n = len(said.text)
-        return b.Turn("read", ("read: ", b.Untrusted(said.name, 60)), b.Untrusted(said.text), f"{n:,} characters")
+        return b.ConversationTurn(
+            "read", ("read: ", b.Untrusted(said.name, 60)), b.Untrusted(said.text), f"{n:,} characters"
+        )
     if said.role == _CALL:
-        return b.Turn("emitted", ("call of ", b.Untrusted(said.name, 40)), b.Untrusted(said.text), "before reading")
+        return b.ConversationTurn(
+            "emitted", ("call of ", b.Untrusted(said.name, 40)), b.Untrusted(said.text), "before reading"
+        )
     if said.role == "assistant":
-        return b.Turn("emitted", "answer", b.Untrusted(said.text), "before reading")
-    return b.Turn("said", b.Untrusted(said.role, 24), b.Untrusted(said.text))
+        return b.ConversationTurn("emitted", "answer", b.Untrusted(said.text), "before reading")
+    return b.ConversationTurn("said", b.Untrusted(said.role, 24), b.Untrusted(said.text))
 
 
 def emission_name(case: InfluenceResult) -> b.Phrase:
@@ -92,7 +96,7 @@ def emission_name(case: InfluenceResult) -> b.Phrase:
     }.get(case.channel or "", "reasoning, which nobody received")
 
 
-def _emitted(case: InfluenceResult, sections: Mapping[str, str]) -> b.Turn:
+def _emitted(case: InfluenceResult, sections: Mapping[str, str]) -> b.ConversationTurn:
     disclosed = disclosure_report.disclosures(case).disclosed
     text = b.ShadedText(
         (b.Passage(coloured_tokens(case)),),
@@ -109,4 +113,4 @@ def _emitted(case: InfluenceResult, sections: Mapping[str, str]) -> b.Turn:
         nats = disclosure_report.shown_nats(found[0])
         strongest = "" if nats is None else f", {nats_text(nats)}\u00a0nats"
         note = f"{disclosure_report.kinds_text(found)}{strongest}"
-    return b.Turn("emitted", who, text, note)
+    return b.ConversationTurn("emitted", who, text, note)

@@ -465,9 +465,9 @@ _QUANTITIES: Final[Quantities] = (
     ),
     *(
         Quantity(
-            f"influence.disclosures.personal.{channel}",
+            f"influence.personal.{channel}",
             "disclosures",
-            f"Of turns of conversations, number of these in {where}.",
+            f"Of turns of conversations, number of personal or secret disclosures in {where}.",
             partial(_personal_in, channel),
             lower_bound=_PARTLY_KNOWN,
             usual="max",
