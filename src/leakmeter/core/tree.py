@@ -12,7 +12,8 @@ A prompt that hides pieces has the states of its context from the prompt that hi
     a hidden                    q q y y    branch 3, forks from branch 0 after 9, and does not attend to a
 
 A back end that can fork a sequence only where a pass over it ended learns from `Chunk.forks` where passes have to end:
-those over branch 0 after 3 and 6 tokens, if none hides pieces.
+those over branch 0 after 3 and 6 tokens, if none hides pieces. Where a request has tokens run one at a time, passes
+have to end too, whatever forks there: `Branch.ends` has these places.
 
 Where a guarantee is held against the first prompt of a request, that prompt stands apart: it forks from no other branch
 and none forks from it. What of it goes through the model, and beside what, then follows from itself alone.
@@ -61,6 +62,9 @@ class Branch:
     """Whether nothing of another branch may be in its passes, nor states of one that is not apart be its start."""
     side: int = 0
     """Branches of different sides share neither a pass nor states."""
+    ends: tuple[int, ...] = ()
+    """Numbers of leading tokens, more than `fork`, after which a pass over it has to end, ascending; its own end is
+    none of them."""
 
     @property
     def n_tail(self) -> int:
@@ -129,8 +133,13 @@ class Chunk:
 
 
 def n_full_pass_tokens(requests: Sequence[Request]) -> int:
-    """Tokens that one full pass for each prompt of the requests would run."""
-    return sum(len(prompt.ids) + max(request.rows.stop - 1, 0) for request in requests for prompt in request.prompts)
+    """Tokens that full passes would run: one for each prompt of the requests, and one up to each place where a pass
+    has to end."""
+    return sum(
+        len(prompt.ids) + max(request.rows.stop - 1, 0) + sum(request.ends(prompt))
+        for request in requests
+        for prompt in request.prompts
+    )
 
 
 @dataclass(slots=True)
@@ -140,6 +149,7 @@ class _BranchDraft:
     fork: int
     hidden: Ranges = ()
     slot_of: dict[int, int] = field(default_factory=dict)  # index in the sequence -> slot
+    ends: set[int] = field(default_factory=set)
 
 
 def chunk_of(requests: Sequence[Request], round: int = 0) -> Chunk:
@@ -208,6 +218,11 @@ def _lay_out(requests: Sequence[Request], side_of: Callable[[int], int]) -> Tree
                 slot = branches[owner].slot_of.setdefault(token, n_slots)
                 n_slots += slot == n_slots
                 table[i, j] = slot
+            positions = sequences[sequence][1]
+            for end in request.ends(prompt):
+                # One that would end on another side goes on instead: its numbers would be others.
+                if side_of(int(positions[end - 1])) == sides[sequence]:
+                    branches[_holder(branches, branch, end - 1)].ends.add(end)
         slots.append(table)
 
     laid_out = tuple(
@@ -220,6 +235,7 @@ def _lay_out(requests: Sequence[Request], side_of: Callable[[int], int]) -> Tree
             hidden=branch.hidden,
             apart=branch.sequence in apart,
             side=sides[branch.sequence],
+            ends=tuple(sorted(end for end in branch.ends if end < len(sequences[branch.sequence][0]))),
         )
         for branch in branches
     )
