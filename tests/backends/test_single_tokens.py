@@ -38,12 +38,14 @@ def in_one_round(request: Request) -> Trial[FloatArray]:
     return scores.values
 
 
-def in_rounds(reduction: TargetLogProbs | MixtureLogProbs, n_single: int) -> Trial[FloatArray]:
+def in_rounds(
+    reduction: TargetLogProbs | MixtureLogProbs, n_single: int, prompts: tuple[Prompt, ...] = PROMPTS
+) -> Trial[FloatArray]:
     """A round up to the prompt's end, one for each single token, and one for the rest."""
     n, parts = len(RESPONSE), []
     bounds = [*range(min(n_single + 2, n)), n]
     for first, last in pairwise(bounds):
-        (scores,) = yield [Request(PROMPTS, RESPONSE[:last], PartialRows(reduction, first, last))]
+        (scores,) = yield [Request(prompts, RESPONSE[:last], PartialRows(reduction, first, last))]
         parts.append(scores.values)
     return np.concatenate(parts, axis=-1)
 
@@ -121,14 +123,19 @@ def test_tokens_alone_are_told_from_those_that_are_not() -> None:
 
 
 @pytest.mark.parametrize("share_prefixes", [True, False])
-def test_no_pass_ends_where_lengths_are_rotated_otherwise(share_prefixes: bool) -> None:
-    """Of a response across the turn, the first tokens alone would have the factors of short sequences."""
-    prompt = Prompt((Piece("open", "frame", tuple(range(3, 3 + TURN - 2))), Piece("query", "query", (7,))))
-    for n_response in (2, len(RESPONSE)):
-        backend = tiny_backend("llama_longrope", share_prefixes=share_prefixes)
-        together, alone = (
-            backend.score(chunk_of([Request((prompt,), RESPONSE[:n_response], TargetLogProbs(), n)]))[0].values
-            for n in (0, N_SINGLE)
-        )
-        np.testing.assert_allclose(alone, together, rtol=0, atol=NEAR)
-        assert backend.forward.side_of is not None
+@pytest.mark.parametrize("n_before", [0, 1, 2, 3, 4])
+def test_a_pass_that_ends_before_the_turn_has_the_rotations_of_short_sequences(
+    n_before: int, share_prefixes: bool
+) -> None:
+    """As a response does that is drawn across the turn; the rest has those of the whole sequence."""
+    ids = tuple(range(3, 3 + TURN - n_before))
+    prompts = (Prompt((Piece("open", "frame", ids[:4]), Piece("query", "query", ids[4:]))),)
+    backend = tiny_backend("llama_longrope", share_prefixes=share_prefixes)
+    assert backend.forward.side_of is not None
+    slow = values(backend, in_rounds(TargetLogProbs(), N_SINGLE, prompts))
+    alone, together = (
+        values(backend, in_one_round(Request(prompts, RESPONSE, TargetLogProbs(), n))) for n in (N_SINGLE, 0)
+    )
+    np.testing.assert_allclose(alone, slow, rtol=0, atol=NEAR)
+    apart = np.abs(alone - together)[0] > 1e-3
+    assert apart.tolist() == [row <= n_before for row in range(N_SINGLE + 1)] + [False] * (len(RESPONSE) - N_SINGLE - 1)
