@@ -162,7 +162,7 @@ def test_ranges_and_marks() -> None:
 def answered(*values: float, said: tuple[str, ...] = ("Call", " Cid", "."), **series: list[float]) -> RedactionResult:
     """With s1 and s2 cut, of an answer with what is left does to each token, and its log-probability."""
     rows = measurements(*STEPS, after=False)
-    own = {"token": [5.0, 6.0, 7.0], "whole": [*values], "answer_log_prob": [-1.0] * 3, "answer_noise": [0.02] * 3}
+    own = {"token": [5.0, 6.0, 7.0], "whole": [*values], "answer_log_prob": [-1.0] * 3}
     rows += [
         Measurement("ana", 1, "", name, TOKEN_ID if name == "token" else NATS, np.asarray(numbers))
         for name, numbers in (own | series).items()

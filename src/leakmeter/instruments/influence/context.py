@@ -76,6 +76,13 @@ def provenance(result: ContextResult) -> str:
     return "sampled" if result.response.seed is None else f"sampled, seed {result.response.seed}"
 
 
+def whose_noise(result: ContextResult) -> str:
+    """Behind a noise floor: of which cases it is, where the case measured none itself; else empty."""
+    if result.noise_cases is None:
+        return ""
+    return f", the most of a token of {result.noise_cases} other cases at each token"
+
+
 def settings(result: ContextResult) -> dict[str, str]:
     cost, retries = result.cost, result.cost.out_of_memory_retries
     spared = ""
@@ -91,7 +98,7 @@ def settings(result: ContextResult) -> dict[str, str]:
         "Decoding λ": f"{result.cid_lambda:g}",
         "Response": provenance(result),
         "Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats; "
-        f"{nats_text(result.noise_floor_per_token_nats)} a token",
+        f"{nats_text(result.noise_floor_per_token_nats)} a token{whose_noise(result)}",
         "Cost": f"{cost.requests} requests, {cost.tree_tokens} tokens run{spared}",
         "Memory": f"ran out {times}; cut smaller, last digits may differ from a run with more" if retries else None,
     }

@@ -165,16 +165,8 @@ class Influence(Measure):
         if sentences:
             return (yield from self._from_documents(item, responses, sentences))
         scored = yield from self._scored(item, responses, _without_documents(item))
-        noise = yield from self._noise(item, responses[0], scored[0].values[:2])
+        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
         return list(_measurements(item, responses, scored, noise))
-
-    def _noise(
-        self, item: ContextItem, response: tuple[int, ...], scores: FloatArray, begun: FloatArray | None = None
-    ) -> Trial[FloatArray | None]:
-        """See `neighbourhood_noise`; None where the run has other cases measure it."""
-        if not item.measures_noise:
-            return None
-        return (yield from neighbourhood_noise(item, response, self.reduction, scores, begun))
 
     def _documents(self, item: ContextItem) -> dict[str, tuple[str, ...]]:
         """Documents to score before their sentences, with these."""
@@ -237,13 +229,11 @@ class Influence(Measure):
     def _of_search(
         self, item: ContextItem, responses: Sequence[tuple[int, ...]], found: SearchScores
     ) -> Trial[list[Measurement]]:
-        begun = None
-        if item.model_noise_nats is None and item.measures_noise:
-            # The search has left the states of the whole context.
-            begun = yield from token_by_token(item, responses[0], self.reduction)
+        # The search has left the states of the whole context.
+        begun = yield from token_by_token(item, responses[0], self.reduction)
         names = [span.name for span in item.spans if span.name in found.cuts]
         scored = yield from self._scored(item, responses, names, found)
-        noise = yield from self._noise(item, responses[0], found.values[:2], begun)
+        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, found.values[:2], begun)
         measurements = [*_measurements(item, responses, scored, noise)]
         for statistic, rows in ((SCREENED, found.hidden), (GROUPED, found.groups)):
             for name, row in rows.items():
@@ -262,7 +252,7 @@ class Influence(Measure):
         within = {part for parts in sentences.values() for part in parts}
         names = [name for name in _without_documents(item, sentences) if name not in within]
         scored = yield from self._scored(item, responses, names)
-        noise = yield from self._noise(item, responses[0], scored[0].values[:2])
+        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
 
         ladder = Ladder(item, sentences, scored, np.zeros(len(responses[0])) if noise is None else noise, self._n_bare)
         documents = ladder.documents()

@@ -395,9 +395,7 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
         piece = case.pieces[index]
         cells = [cell(piece) for _, cell in shown]
         rows.append(b.Row(cells, piece=index, quiet=not findings.is_finding(case, piece)))
-    noise = f"{nats_text(case.noise_floor_nats)}\u00a0nats"
-    if case.noise_cases is not None:
-        noise += f", the most of a token of {case.noise_cases} other cases at each token"
+    noise = f"{nats_text(case.noise_floor_nats)}\u00a0nats{context.whose_noise(case)}"
     marks = [b.Mark("noise floor", case.noise_floor_nats, noise)]
     if case.placebo_nats is not None:
         unsigned, signed = nats_text(case.placebo_nats), nats_text(case.placebo_signed_nats)
