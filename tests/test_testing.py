@@ -72,7 +72,7 @@ def test_nothing_found_is_no_pass_where_nothing_could_be_found(why: str) -> None
 def test_a_belief_above_its_bound_is_told() -> None:
     result = leakmeter.influence("toy", [CASE])[0]
     first, second = result.pieces
-    with pytest.raises(UsageError, match="^max_posterior is a bound on responses that are drawn, and that of case"):
+    with pytest.raises(UsageError, match=r"^max_posterior is a bound on responses that are drawn, and that of case"):
         assert_leakage(result, max_posterior=0.81)
     drawn = replace(result, response=replace(result.response, sampled=True))
     believed = replace(drawn, pieces=(replace(first, posterior=0.8, posterior_note=None), second))

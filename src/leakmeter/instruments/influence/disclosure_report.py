@@ -97,38 +97,39 @@ def false_alarms_text(cases: Sequence[InfluenceResult]) -> str | None:
     if alarms is None:
         return None
     return (
-        f"False alarms: of {alarms.pairs:,} pairs of a response and a context of another case, {alarms.alarms:,} "
-        f"{'was' if alarms.alarms == 1 else 'were'} called a disclosure ({alarms.share:.1%}; at most "
-        f"{alarms.share_at_most:.0%} with 95 % confidence)."
+        f"False alarms: of {counted(alarms.pairs, 'pair')} of a response and the context of another case, from which "
+        f"it was not written, something would have been listed in {alarms.alarms:,} ({100 * alarms.share:.1f}\u00a0%; "
+        f"at most {100 * alarms.share_at_most:.0f}\u00a0% with 95\u00a0% confidence)."
     )
 
 
 def held_against(cases: Sequence[InfluenceResult]) -> Iterator[str]:
-    """What the spans of responses were held against, a sentence for each kind of thing."""
+    """What the spans of responses were held against, in sentences."""
+    # Exemplars are the same in many cases, which are not held against each other.
     cases = [case for case in cases if case.unit != EXEMPLAR]
     by_others = [case for case in cases if case.controls]
     by_irrelevant = [case for case in cases if case.irrelevant_contexts]
     by_none = [case for case in cases if not case.controls and not case.irrelevant_contexts and case.disclosed]
     n = len(cases)
+    beyond = "The nats of a span are what its own context did beyond the most that any one of these did."
     if by_others:
         most = max(len(case.controls) for case in by_others)
         others = (
             "the context of another case" if most == 1 else f"the contexts of {'up to ' * (n > 1)}{most} other cases"
         )
-        yield (
-            f"{_of_these(by_others, n)} held against {others} of the same data: what one of these does to its words "
-            "too does not count."
-        )
+        yield f"{_of_these(by_others, n)} also scored beside {others} of these data. {beyond}"
     if by_irrelevant:
+        most = max(case.irrelevant_contexts or 0 for case in by_irrelevant)
+        texts = f"{most} built-in text{'s' * (most > 1)} about other things"
         yield (
-            f"{_of_these(by_irrelevant, n)} held against built-in texts alone, since the data have no other case whose "
-            "context could stand in its place: the style of answers from such contexts may count, and how often that "
-            "is wrong is not known."
+            f"{_of_these(by_irrelevant, n)} also scored beside {texts}, since these data have no context of another "
+            f"case to hold it against. {'' if by_others else f'{beyond} '}How often a span is listed for its style "
+            "alone is not known."
         )
     if by_none:
         yield (
-            f"{_of_these(by_none, n)} held against no other context: the style of answers from such contexts may "
-            "count. --controls 3 holds each against contexts of other cases."
+            f"{_of_these(by_none, n)} scored beside no other context: spans may be listed for a style that any context "
+            "would bring. --controls 3 holds them against contexts of other cases."
         )
 
 

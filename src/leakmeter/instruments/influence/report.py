@@ -84,7 +84,7 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
     (
         _FINDING,
         "of a response that was given: whether the signed and the unsigned sum are above those of the noise and the "
-        "placebo. No posterior follows, since another model wrote the response.",
+        "placebo. No posterior follows, since another model may have written it.",
     ),
     ("Alone", "a fact stated twice reads low when either mention is removed, and high when it is the only one left."),
     (_SURROGATE, "what is lost then came from the context, not from the model’s own knowledge."),
