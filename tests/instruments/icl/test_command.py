@@ -334,6 +334,10 @@ def test_python_takes_few_shots_of_any_kind() -> None:
         max_new_tokens=3,
     )  # fmt: skip
     assert free[0].pieces[0].text == "Input: A?\nOutput: B."
+    # Exemplars are the same in many cases, which are not held against each other.
+    assert (free[0].controls, free[0].irrelevant_contexts) == ((), None)
+    with pytest.raises(LeakmeterError, match=r"^controls is 2, and exemplars are held against no others"):
+        leakmeter.icl_responses("toy", ["C?"], exemplars=[{"input": "A?", "output": "B."}], controls=2)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,8 @@ def response_plan(
     """Queries behind the exemplars, or behind some drawn for each; sources as of `data.rows.read_rows`. Exemplars are
     the same in many cases: none is held against those of others."""
     check_either(exemplars, pool)
+    if measure.controls not in (0, Influence.controls):
+        raise UsageError(f"controls is {measure.controls}, and exemplars are held against no others; leave it out")
     ((column, _),) = task.fields
     mapping = mapping_of(map, ("id", column, task.label_column))
     queries = free_examples(task, data, needs_output=False, mapping=mapping)
