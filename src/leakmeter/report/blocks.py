@@ -660,7 +660,10 @@ class Report:
     is_signed: bool = True
     """Whether command and run may be told: they may hold a seed that has to stay secret, or be made of it."""
     guide_to: str = ""
-    """What posteriors are about, "piece"; empty leaves the guide to nats out."""
+    """What nats are about, "piece"; empty leaves the guide to nats out."""
+    has_posteriors: bool = True
+    """Whether the guide says posteriors; else how many times as likely nats make a response, which is all that is known
+    of one that was given."""
     provenance: Provenance = Provenance()
     command: CommandLine | None = None
 

@@ -50,14 +50,16 @@ def test_pieces_come_one_by_one_with_the_numbers_of_the_library(made: TestClient
 
 
 def test_what_an_answer_gives_away_is_listed_and_marked_as_soon_as_the_context_is_scored(made: TestClient) -> None:
-    number = "6" * 16
+    number = "6" * 60
     told = asked(made, "measure", response=number)
     (expected,) = leakmeter.influence("toy", **{**CASE, "response": number}, group=True).disclosed
     scored = [data for name, data in told if name == "disclosed"]
     assert [name for name, _ in told].index("disclosed") < [name for name, _ in told].index("piece")
-    for data in (scored[0], told[-1][1]):
+    # What other contexts do is known last.
+    assert expected.own_nats < expected.nats
+    for data, nats in ((scored[0], expected.nats), (told[-1][1], expected.own_nats)):
         (mark,) = data["marks"]
-        assert mark["label"] == f"number, {scale.nats_text(expected.nats)}\u00a0nats"
+        assert mark["label"] == f"number, {scale.nats_text(nats)}\u00a0nats"
         assert (mark["tokens"], mark["sensitive"]) == ([expected.first_token, expected.last_token + 1], True)
         assert "".join(token["text"] for token in data["tokens"]).strip() == number
         assert f"“<bdi>{number}</bdi>”" in data["list"]
@@ -158,7 +160,9 @@ def test_a_new_answer_is_not_called_quiet_where_nothing_could_be_found(
 ) -> None:
     of_whole = live._whole_result
     failed = SelfCheck(passes="plain", rows=5, nats=0.0, largest_nats=0.0, failed_nats=3.0)
-    monkeypatch.setattr(live, "_whole_result", lambda *given: replace(of_whole(*given), self_check=failed))
+    monkeypatch.setattr(
+        live, "_whole_result", lambda *given, **how: replace(of_whole(*given, **how), self_check=failed)
+    )
     html = asked(made, "cut", cut=["s1"], max_new_tokens=3)[-1][1]["html"]
     assert "Whether the new answer discloses any personal or secret data cannot be said: a self-check found" in html
 

@@ -21,6 +21,7 @@ from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_cell, nats_text, percent
 from leakmeter.report.words import model_facts, saved
 from leakmeter.results.result import DocumentRange
+from leakmeter.stats.stats import GIVEN
 
 _REMOVALS: Final = {
     "drop": "its tokens are cut out, and the rest moves up",
@@ -29,16 +30,22 @@ _REMOVALS: Final = {
 }
 
 
-def posterior_sentence(numbers: object, prefix: str, noun: str) -> str:
-    """One sentence: how sure the response makes a reader that something was there, or why that is not said.
+def posterior_sentence(case: ContextResult, prefix: str, noun: str) -> str:
+    """One sentence: how sure the response makes a reader that something was there, or why that is not said; of a
+    response that was given, how much likelier it is.
 
-    `numbers` have a signed sum, a posterior and a note under names with the prefix, "whole_" or "left_".
+    `case` has a signed sum, a posterior and a note under names with the prefix, "whole_" or "left_".
     """
-    signed = nats_text(getattr(numbers, f"{prefix}signed_nats"))
-    sure: float | None = getattr(numbers, f"{prefix}posterior")
+    signed_nats: float = getattr(case, f"{prefix}signed_nats")
+    signed, sure = nats_text(signed_nats), getattr(case, f"{prefix}posterior")
+    note: str | None = getattr(case, f"{prefix}posterior_note")
+    if note == GIVEN:
+        likelier = "likelier" if signed_nats > 0 else "less likely"
+        return f"It is {nats_text(abs(signed_nats))}\u00a0nats {likelier} with {noun} than without it."
+    if sure is None and not case.response.sampled:
+        return f"The signed sum is {signed}\u00a0nats, {note}."
     if sure is None:
-        why = getattr(numbers, f"{prefix}posterior_note")
-        return f"No posterior is shown: the signed sum is {signed}\u00a0nats, {why}."
+        return f"No posterior is shown: the signed sum is {signed}\u00a0nats, {note}."
     if sure < 0.5:
         return (
             f"The response is likelier without {noun} (the signed sum is {signed}\u00a0nats). From even odds, an "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final, get_args
 
@@ -21,6 +22,7 @@ from leakmeter.report.words import scope
 from leakmeter.text.entities import shapes
 from leakmeter.text.entities.mention import EMAIL, PHONE
 from leakmeter.text.entities.values import NOWHERE, SEARCHED, is_unexplained
+from leakmeter.text.exemplars import EXEMPLAR
 from leakmeter.text.repeats import is_repeated
 
 _NAMED: Final = 4
@@ -76,12 +78,18 @@ def retold(case: InfluenceResult) -> list[Disclosure]:
     )
 
 
-def retold_of_all(cases: Sequence[InfluenceResult]) -> list[tuple[InfluenceResult, Disclosure]]:
-    """Other content in other words of all cases, as far as it differs from what contexts of other cases do to answers:
-    a list of which at most `FALSE_SHARE` is expected to be false."""
-    rows = [(case, disclosure) for case in cases for disclosure in retold(case)]
-    kept = told_apart([disclosure.own_nats for _, disclosure in rows], controls_of(cases))
-    return [row for row, is_kept in zip(rows, kept, strict=True) if is_kept]
+def listed(cases: Sequence[InfluenceResult]) -> list[tuple[InfluenceResult, int]]:
+    """The cases without the content in other words that does not differ from what contexts of other cases do to
+    answers, so that at most `FALSE_SHARE` of what is left is expected to be false; with how many spans each has
+    lost."""
+    of_each = [retold(case) for case in cases]
+    kept = iter(told_apart([disclosure.own_nats for some in of_each for disclosure in some], controls_of(cases)))
+    left = []
+    for case, some in zip(cases, of_each, strict=True):
+        cut = {id(disclosure) for disclosure in some if not next(kept)}
+        disclosures = tuple(disclosure for disclosure in case.disclosures if id(disclosure) not in cut)
+        left.append((replace(case, disclosures=disclosures) if cut else case, len(cut)))
+    return left
 
 
 def false_alarms_text(cases: Sequence[InfluenceResult]) -> str | None:
@@ -90,10 +98,47 @@ def false_alarms_text(cases: Sequence[InfluenceResult]) -> str | None:
     if alarms is None:
         return None
     return (
-        f"False alarms: of {alarms.pairs:,} pairs of a response and a context of another case, {alarms.alarms:,} "
-        f"{'was' if alarms.alarms == 1 else 'were'} called a disclosure ({alarms.share:.1%}; at most "
-        f"{alarms.share_at_most:.0%} with 95 % confidence)."
+        f"False alarms: of {counted(alarms.pairs, 'pair')} of a response and the context of another case, from which "
+        f"it was not written, something would have been listed in {alarms.alarms:,} ({100 * alarms.share:.1f}\u00a0%; "
+        f"at most {100 * alarms.share_at_most:.0f}\u00a0% with 95\u00a0% confidence)."
     )
+
+
+def held_against(cases: Sequence[InfluenceResult]) -> Iterator[str]:
+    """What the spans of responses were held against, in sentences."""
+    # Exemplars are the same in many cases, which are not held against each other.
+    cases = [case for case in cases if case.unit != EXEMPLAR]
+    by_others = [case for case in cases if case.controls]
+    by_irrelevant = [case for case in cases if case.irrelevant_contexts]
+    by_none = [case for case in cases if not case.controls and not case.irrelevant_contexts and case.disclosed]
+    n = len(cases)
+    beyond = "The nats of a span are what its own context did beyond the most that any one of these did."
+    if by_others:
+        most = max(len(case.controls) for case in by_others)
+        others = (
+            "the context of another case" if most == 1 else f"the contexts of {'up to ' * (n > 1)}{most} other cases"
+        )
+        yield f"{_of_these(by_others, n)} also scored beside {others} of these data. {beyond}"
+    if by_irrelevant:
+        most = max(case.irrelevant_contexts or 0 for case in by_irrelevant)
+        texts = f"{most} built-in text{'s' * (most > 1)} about other things"
+        yield (
+            f"{_of_these(by_irrelevant, n)} also scored beside {texts}, since these data have no context of another "
+            f"case to hold it against. {'' if by_others else f'{beyond} '}How often a span is listed for its style "
+            "alone is not known."
+        )
+    if by_none:
+        yield (
+            f"{_of_these(by_none, n)} scored beside no other context: spans may be listed for a style that any context "
+            "would bring. --controls 3 holds them against contexts of other cases."
+        )
+
+
+def _of_these(cases: Sequence[InfluenceResult], n: int) -> str:
+    """'Each response was', 'The response was', '3 of 10 responses were'."""
+    if len(cases) == n:
+        return "The response was" if n == 1 else "Each response was"
+    return f"{len(cases):,} of {n:,} responses {'was' if len(cases) == 1 else 'were'}"
 
 
 def kinds_text(disclosures: Sequence[Disclosure]) -> str:
@@ -236,14 +281,14 @@ def _drawn(cases: Sequence[InfluenceResult]) -> str:
     return "drawn " if all(case.response.sampled for case in cases) else ""
 
 
-def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
+def further(cases: Sequence[InfluenceResult], n_cut: int) -> Iterator[b.Block]:
+    """What else there is to say of `listed` cases, which have lost so many spans."""
     n_drawn = max(len(case.samples) for case in cases)
     if n_drawn > 1:
         yield b.Text(f"Of up to {n_drawn} responses drawn for a case, only the first was examined.")
-    listed = retold_of_all(cases)
-    n = len({case.id for case, _ in listed})
+    n = sum(bool(retold(case)) for case in cases)
     if n:
-        spans = len(listed)
+        spans = sum(len(retold(case)) for case in cases)
         verb = "says" if n == 1 else "say"
         subject = f"{n:,} of {len(cases):,} responses {verb}" if len(cases) > 1 else "It says"
         yield b.Text(
@@ -253,16 +298,15 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     if nowhere := [case for case in cases if _is_unexplained(case)]:
         verb = "has" if len(nowhere) == 1 else "have"
         yield b.Text((counted(len(nowhere), "response"), *ids_of(nowhere, len(cases)), f" {verb} {NOWHERE}."))
+    yield from map(b.Text, held_against(cases))
+    if n_cut:
+        yield b.Text(
+            f"{n_cut:,} {'further ' * bool(n)}span{'s' * (n_cut != 1)} in other words {'are' if n_cut != 1 else 'is'} "
+            "not listed: contexts of other cases do as much to answers that were not written from them. At most "
+            f"{FALSE_SHARE:.0%} of the list is expected to be false."
+        )
     if (text := false_alarms_text(cases)) is not None:
         yield b.Text(text)
-        n_cut = sum(len(retold(case)) for case in cases) - len(listed)
-        if n_cut:
-            yield b.Text(
-                f"{n_cut:,} further span{'s' * (n_cut != 1)} in other words {'are' if n_cut != 1 else 'is'} not "
-                f"listed: contexts of other cases do as much, and at most {FALSE_SHARE:.0%} of the list is expected to "
-                "be false.",
-                "soft",
-            )
     yield b.Text(f"Searched: {SEARCHED}{_your_list(cases)}.", "soft")
     yield b.Text(
         "Not searched: text that is sensitive by its meaning, such as an illness or a debt, and names or codes "
@@ -310,7 +354,7 @@ def sections_of(cases: Sequence[InfluenceResult], weights: Sequence[float]) -> d
 
 
 def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None = None) -> Iterator[b.Block]:
-    """Disclosures, a row each: personal or secret ones; content in other words; values that are none.
+    """Disclosures of `listed` cases, a row each: personal or secret ones; content in other words; values that are none.
 
     Rows lead to the sections of their cases; see `sections_of`.
     """
@@ -320,7 +364,9 @@ def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None 
     sensitive, other = ([row for row in disclosed if row[1].is_sensitive is is_it] for is_it in (True, False))
     groups = {
         "Disclosed: personal or secret data": sensitive,
-        "Disclosed: in other words, or from several pieces": (reworded := retold_of_all(cases)),
+        "Disclosed: in other words, or from several pieces": (
+            reworded := [(case, disclosure) for case in cases for disclosure in retold(case)]
+        ),
         "Not shown to come from the documents: values in the documents that the model may also produce without them": [
             row for row in every if row[1].evidence is None
         ],
@@ -366,8 +412,8 @@ def _table(
         "What": any(disclosure.kind != OTHER for _, disclosure in rows),
         "Known by": is_personal,
         "p": bool(p_of),
-        # It is against no context at all: beside other contexts it is not known to hold of an answer that was given.
-        "Sure": all(case.response.sampled or not case.controls for case, _ in rows),
+        # Of a response that was given no posterior follows.
+        "Sure": all(disclosure.posterior is not None for _, disclosure in rows),
     }
     columns = [column for column in columns if shown.get(str(column[0].heading), True)]
     return b.Table(

@@ -43,7 +43,7 @@ from leakmeter.text.entities.values import PersonalValue
 from leakmeter.text.entity_results import PieceSeries
 
 LEAST_NATS: Final = 3.0
-"""From even odds, an observer is 95 % sure then that the context was there."""
+"""The context makes a span 20 times as likely then."""
 LEAST_SURPRISE: Final = 7.0
 """Nats of a value that is no coincidence: less likely than 1 in 1,000 without the context."""
 _PUNCTUATION: Final = " \t\r\n.,;:!?()[]«»\"“”„'’*–—-…¿¡"
@@ -88,8 +88,10 @@ class Disclosure(DisclosedSpan):
     """Σ_t log p̄(y_t | D) − log p̄(y_t | ∅) over its tokens, with signs."""
     interval_nats: tuple[Unbounded, Unbounded]
     """`nats` less and plus what rounding, and a server's intervals, may move the span."""
-    posterior: float
-    """How sure an observer of the span is, from even odds, that the context was there: 1 / (1 + e^−nats)."""
+    posterior: float | None
+    """Probability, from even odds, that an observer of the span gives to the context having been there:
+    1 / (1 + e^−nats). None of a response that was given: it is right for what the scoring model drew, and not for what
+    another model wrote."""
     surprise_nats: Unbounded
     """−Σ_t log p̄(y_t | ∅): how unlikely the span is without the context; infinite where the context rules a token out,
     of which it is not known."""
@@ -149,6 +151,8 @@ class _Numbers:
     """(control, token): what contexts of other cases do, with signs."""
     pieces: Pieces | None
     """None where it is not asked which piece of the context does it."""
+    is_drawn: bool
+    """Whether the scoring model drew the response."""
 
     @cached_property
     def own(self) -> FloatArray:
@@ -291,6 +295,8 @@ def _numbers(texts: Texts, series: PieceSeries, n_tokens: int) -> _Numbers:
         finite(_rows(placebos, n_tokens)),
         _rows([*controls.values()], n_tokens),
         Pieces(texts, series, n_tokens),
+        # Nobody says it of texts that are made while a case is measured: of these no posterior is read.
+        bool(texts.get("sampled")),
     )
 
 
@@ -443,7 +449,7 @@ def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _N
         relation=relation,
         nats=unbounded(nats),
         interval_nats=(unbounded(nats - uncertain), unbounded(nats + uncertain)),
-        posterior=posterior_from_even_odds(nats),
+        posterior=posterior_from_even_odds(nats) if numbers.is_drawn else None,
         surprise_nats=unbounded(surprise),
         control_nats=unbounded(numbers.control(tokens)) if len(numbers.controls) else None,
         placebo_nats=None if placebo is None else unbounded(placebo),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from leakmeter.instruments.influence.sources import ContextPiece
+from leakmeter.stats.stats import is_above_baselines
 
 if TYPE_CHECKING:
     from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
@@ -16,8 +17,11 @@ def is_finding(case: InfluenceResult, piece: PieceInfluence | None = None) -> bo
 
     What is not is neither coloured, ranked nor called evidence.
     """
-    numbers = (case.whole_posterior, case.whole_nats) if piece is None else (piece.posterior, piece.nats)
-    return numbers[0] is not None and numbers[1] > floor_nats(case, piece)
+    if piece is None:
+        is_above, nats = is_above_baselines(case.whole_posterior, case.whole_posterior_note), case.whole_nats
+    else:
+        is_above, nats = is_above_baselines(piece.posterior, piece.posterior_note), piece.nats
+    return is_above and nats > floor_nats(case, piece)
 
 
 def floor_nats(case: InfluenceResult, piece: PieceInfluence | None = None) -> float:

@@ -75,9 +75,9 @@ class Influence(Measure):
     to state with that confidence that at most B of the pieces not listed exceed the K-th."""
     audit_rounds: int = 1
     """Maximum number of audit rounds; another round follows if one finds a piece that the screen missed."""
-    controls: int = 0
-    """Contexts of other cases of the same data that each response is also scored beside, at most, such as 3: what those
-    raise too is style, and no disclosure."""
+    controls: int = 3
+    """Contexts of other cases of the same data that each response is also scored beside, at most: what those raise too
+    is style, and no disclosure. Where no other case has one, built-in texts stand in; 0 for none."""
 
     def __post_init__(self) -> None:
         refuse_bad(

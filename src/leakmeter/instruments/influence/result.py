@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.core.case import Channel
-from leakmeter.core.item import LEVELS
+from leakmeter.core.item import IRRELEVANT, LEVELS
 from leakmeter.core.measure import COUNT, NATS, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import (
@@ -203,7 +203,8 @@ class PieceInfluence(ContextPiece):
     that was not scored so, since leaving sentences out accounts for what its document does."""
     posterior: float | None
     """Probability, from even odds, that an observer of the response gives to the piece having been there:
-    1 / (1 + e^−signed_nats). None where |signed_nats| is not above the noise floor and the placebo's."""
+    1 / (1 + e^−signed_nats). None where |signed_nats| is not above the noise floor and the placebo's, and where the
+    response was given: it is right for what the scoring model drew, and not for what another model wrote."""
     posterior_note: str | None
     """Why there is no posterior; None where there is one."""
     below_noise_floor: bool
@@ -325,7 +326,12 @@ class ContextResult(Result):
         is_partly_read = any(statistic not in cls.statistics for _, statistic, _ in series)
         if is_partly_read:
             warnings = [*warnings, _PARTLY_READ]
-        posterior = posterior_of(signed_sum(whole), noise_nats=float(noise.sum()), placebo_nats=placebo_nats)
+        posterior = posterior_of(
+            signed_sum(whole),
+            noise_nats=float(noise.sum()),
+            placebo_nats=placebo_nats,
+            is_drawn=texts["sampled"],
+        )
         return {
             **cls.common(texts, warnings),
             **{name: texts[name] for name in ("unit", "removal", "template", "query", "context", "truncated_tokens")},
@@ -450,7 +456,8 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "influence.disclosures",
         "disclosures",
-        "Number of spans of the response that disclose the context, whatever their content.",
+        "Number of spans of the response that disclose the context, whatever their content; a report lists fewer where "
+        "contexts of other cases do as much.",
         lambda case: float(len(case.disclosed)),
         lower_bound=_PARTLY_KNOWN,
         usual="max",
@@ -535,6 +542,10 @@ class InfluenceResult(ContextResult):
     controls: tuple[ControlContext, ...] = field(default=(), metadata={SELDOM: True})
     """Contexts of other cases that the response was scored beside: what disclosures are held against, and what the
     rule of disclosures says of each of them. There only where it is so."""
+    irrelevant_contexts: int | None = field(default=None, metadata={SELDOM: True})
+    """Built-in texts that the response was scored beside and disclosures are held against, where the data have no
+    context of another case that could be: nothing is known then of how often the rule is wrong. There only where it is
+    so."""
     whole_signed_per_token_nats: tuple[Unbounded, ...]
     whole_mean_nats: float | None
     """As a piece's, of the whole context."""
@@ -606,6 +617,11 @@ class InfluenceResult(ContextResult):
             pieces=tuple(pieces),
             disclosures=found,
             controls=controls,
+            irrelevant_contexts=sum(
+                sample == 0 and statistic == "control" and name.startswith(f"{IRRELEVANT} ")
+                for sample, statistic, name in series
+            )
+            or None,
             whole_signed_per_token_nats=tuple(whole.tolist()),
             whole_mean_nats=mean,
             whole_interval_nats=interval,
@@ -658,7 +674,9 @@ def _piece(
     noise_nats = float(series[0, "noise", ""].sum())
     nats, alone = _sum(signed), series.get((0, "only_this", span["name"]))
     alone_nats = None if alone is None else _sum(alone)
-    posterior = posterior_of(signed_sum(signed), noise_nats=noise_nats, placebo_nats=placebo_nats)
+    posterior = posterior_of(
+        signed_sum(signed), noise_nats=noise_nats, placebo_nats=placebo_nats, is_drawn=texts["sampled"]
+    )
     mean, interval, worst = over_samples
     return PieceInfluence(
         **PieceInfluence.fields_of(span, texts, series),

@@ -72,7 +72,7 @@ def of_answer(texts: Texts, series: PieceSeries, cut: Collection[str]) -> tuple[
     if (1, ANSWER_PLACEBO, "") in series:
         answer[0, "placebo_alone", ""] = series[1, ANSWER_PLACEBO, ""]
     spans = [{**span, "ranges": ranges} for span, ranges in _left_of(texts, cut)]
-    return disclosures({**texts, "responses": texts["responses"][1:], "spans": spans}, answer)
+    return disclosures({**texts, "responses": texts["responses"][1:], "spans": spans, "sampled": True}, answer)
 
 
 def _left_of(texts: Texts, cut: Collection[str]) -> Iterator[tuple[JsonObject, list[tuple[int, int]]]]:

@@ -95,7 +95,8 @@ class RedactionStep(Record):
     left_signed_nats: Unbounded
     left_posterior: float | None
     """1 / (1 + e^−left_signed_nats): from even odds, that what is left was there; None where the signed sum is not
-    above the noise floor and the placebo's."""
+    above the noise floor and the placebo's, and where the response was given: it is right for what the scoring model
+    drew, and not for what another model wrote."""
     left_posterior_note: str | None
     """Why there is no posterior; None where there is one."""
     change_nats: Unbounded
@@ -260,7 +261,9 @@ class RedactionResult(ContextResult):
 
         def amounts(values: FloatArray) -> JsonObject:
             signed = signed_sum(values)
-            posterior = posterior_of(signed, noise_nats=noise_nats, placebo_nats=placebo_signed_nats)
+            posterior = posterior_of(
+                signed, noise_nats=noise_nats, placebo_nats=placebo_signed_nats, is_drawn=texts["sampled"]
+            )
             return {
                 "left_nats": _sum(values),
                 "left_signed_nats": signed,

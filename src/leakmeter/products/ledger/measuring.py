@@ -380,7 +380,9 @@ def _setups(backend: Backend, how: Measuring, temperature: float) -> tuple[list[
     # What decides what personal data is decides too whom disclosures of documents may tell of.
     spec = spec_of(measure, "influence", how.settings(ENTITY).resolved(), backend, ())
     model = {name: value for name, value in spec.model.items() if name not in _NOT_OF_MODEL}
-    return [Setup(unit, how.settings(unit).resolved(), measure, f"{unit}-{spec.id}") for unit in UNITS], model
+    # Disclosures are those of documents: nothing of personal data alone is held against other contexts.
+    measures = {DOCUMENT: measure, ENTITY: replace(measure, controls=0)}
+    return [Setup(unit, how.settings(unit).resolved(), measures[unit], f"{unit}-{spec.id}") for unit in UNITS], model
 
 
 def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) -> tuple[Preparations, dict[str, str]]:
@@ -487,7 +489,7 @@ def _disclosures(
                 "relation": disclosure.relation,
                 "evidence": disclosure.evidence,
                 "nats": disclosure.nats,
-                "posterior": disclosure.posterior,
+                "posterior": None,
                 "first_character": start,
                 "last_character": end - 1,
                 "entities": _told_of(ledger, texts, disclosure, source, entities),

@@ -73,7 +73,7 @@ class DisclosureRow(TypedDict):
     relation: Annotated[str, "'copied', 'reworded' or 'inferred'"]
     evidence: Annotated[str, "'scores' or 'words', as of disclosures in `leakmeter influence`"]
     nats: Annotated[float, "log p(span) − log p(span without the context)"]
-    posterior: Annotated[float, "how sure an observer of the span is, from even odds, that the context was there"]
+    posterior: Annotated[float | None, "null: a logged answer was given; earlier versions wrote a number"]
     first_character: Annotated[int, "of the span in the answer, from 0"]
     last_character: Annotated[int, "of the span in the answer"]
     entities: Annotated[list[str], "keyed pseudonyms of values and persons that the document says there"]

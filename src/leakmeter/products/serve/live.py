@@ -195,7 +195,7 @@ class Disclosing(Seen):
 
     @override
     def on_scored(self, scored: SearchScores) -> None:
-        """Noise and placebo are measured last: until then, what is above 3 nats is shown."""
+        """Noise, placebo and controls are measured last: until then, what is above 3 nats is shown."""
         whole = scored.whole - scored.bare
         rows = {name: scored.whole - row for name, row in scored.cuts.items()}
         if not all(np.isfinite(values).all() for values in (whole, *rows.values())):
@@ -344,7 +344,7 @@ def _piece(result: InfluenceResult, piece: PieceInfluence) -> JsonObject:
         "name": piece.name,
         "nats": scale.nats_text(piece.nats),
         "heat": heat,
-        "posterior": scale.percent(piece.posterior),
+        "posterior": "" if piece.posterior is None else scale.percent(piece.posterior),
     }
 
 
@@ -434,9 +434,9 @@ def _cut(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObje
     whole = _whole_of(typed)
     before_nats = serving.wholes.get((job.owner, whole))
     if before_nats is None:
-        before_nats = _whole_result(serving, kept, whole, job).whole_nats
+        before_nats = _whole_result(serving, kept, whole, job, controls=0).whole_nats
         serving.wholes.put((job.owner, whole), before_nats)
-    after = _whole_result(serving, kept, replace(whole, context=edit.text), job)
+    after = _whole_result(serving, kept, replace(whole, context=edit.text), job, controls=0)
     job.tell("left", nats=scale.nats_text(after.whole_nats), before=scale.nats_text(before_nats))
     left = replace(whole, context=edit.text)
     answer, ids = _drawn(kept, left, Seen(job))
@@ -446,12 +446,13 @@ def _cut(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObje
         job.tell("searching")
         drawn = replace(left, response=answer.response.text)
         serving.answers.put(_key(drawn, job), (ids, left))
-        searched = _whole_result(serving, kept, drawn, job)
+        searched = _whole_result(serving, kept, drawn, job, controls=typed.influence.controls)
     return {"html": html.fragment(list(edits.blocks(edit, before_nats, after, answer, searched))), "text": edit.text}
 
 
-def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job) -> InfluenceResult:
-    measure = typed.influence
+def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job, *, controls: int) -> InfluenceResult:
+    """Controls are for what an answer discloses, and do nothing to how far the context moves it."""
+    measure = replace(typed.influence, controls=controls)
     prepared = _prepared(serving, kept, measure, typed, job)
     (result,) = InfluenceResult.from_run([measured(kept, measure, prepared, JobWatch(job))], asdict(measure))
     return result

@@ -188,7 +188,7 @@
     }
   };
 
-  const SO_FAR = "So far, without noise floor and placebo: colours and what is listed may still change.";
+  const SO_FAR = "So far, without noise floor, placebo and other contexts: colours and what is listed may still change.";
   const measure = async () => {
     const body = fields();
     measured = null;
