@@ -151,7 +151,7 @@ def interval_of_share(n_hits: int, n: int, *, confidence: float = 0.95) -> tuple
 BELOW_NOISE: Final = "below the noise floor"
 BELOW_PLACEBO: Final = "below the placebo"
 UNDEFINED: Final = "undefined: impossible with it and without it"
-GIVEN: Final = "the answer was given, not drawn from the scoring model"
+GIVEN: Final = "the answer was given, not drawn"
 """Of a sum that is above its baselines all the same: an observer's posterior is right for what the model drew, and not
 for what another wrote (docs/results/games.md)."""
 

@@ -221,7 +221,7 @@ def prepare(
     # An irrelevant text of another language would make any answer unlikely; without controls it is English, and numbers
     # are those of earlier versions.
     answer = case.response or layout.context
-    language = language_of(answer) if n_controls else "en"
+    language = language_of(answer, f"{query}\n{layout.context}") if n_controls else "en"
     item = _item(case.id, layout, covers, larger, settings, response, spare, tokenizer, window, language)
     others: tuple[Document, ...] = ()
     if n_controls:

@@ -112,19 +112,21 @@ def held_against(cases: Sequence[InfluenceResult]) -> Iterator[str]:
     by_irrelevant = [case for case in cases if case.irrelevant_contexts]
     by_none = [case for case in cases if not case.controls and not case.irrelevant_contexts and case.disclosed]
     n = len(cases)
-    beyond = "The nats of a span are what its own context did beyond the most that any one of these did."
+    beyond = "The nats of a span are what its own context did beyond {}."
+    of_several = beyond.format("the most that any one of these did")
     if by_others:
         most = max(len(case.controls) for case in by_others)
         others = (
             "the context of another case" if most == 1 else f"the contexts of {'up to ' * (n > 1)}{most} other cases"
         )
-        yield f"{_of_these(by_others, n)} also scored beside {others} of these data. {beyond}"
+        nats = of_several if most > 1 else beyond.format("what that one did")
+        yield f"{_of_these(by_others, n)} also scored beside {others} of these data. {nats}"
     if by_irrelevant:
         most = max(case.irrelevant_contexts or 0 for case in by_irrelevant)
         texts = f"{most} built-in text{'s' * (most > 1)} about other things"
         yield (
             f"{_of_these(by_irrelevant, n)} also scored beside {texts}, since these data have no context of another "
-            f"case to hold it against. {'' if by_others else f'{beyond} '}How often a span is listed for its style "
+            f"case to hold it against. {'' if by_others else f'{of_several} '}How often a span is listed for its style "
             "alone is not known."
         )
     if by_none:
