@@ -73,7 +73,8 @@ class Span:
 
     name: str
     kind: str
-    """'unit' or 'value'; of a case that is searched also 'paragraph' or 'document', for what units stand in."""
+    """'unit' or 'value'; of a case that is searched also 'paragraph' or 'document', for what units stand in; 'fields'
+    for values of a record that are measured together first."""
     ranges: tuple[tuple[int, int], ...]
     """Characters [start, end) of the context, in order."""
     pieces: tuple[str, ...]
@@ -85,6 +86,8 @@ class Span:
     """Names of other units that say a value which this one says."""
     entity: EntityTexts | None = None
     """For a unit of personal data: what it is."""
+    field: str | None = None
+    """For a value of a record: keys that lead to it, such as 'patient.diagnosis'."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -430,6 +430,7 @@ def _span(layout: Layout, numbers: Sequence[int], cover: Cover, repeated: tuple[
         n_tokens=cover.n_tokens,
         repeats=repeated,
         entity=cover.entity,
+        field=cover.field,
     )
 
 
