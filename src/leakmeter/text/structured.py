@@ -17,7 +17,7 @@ Texts are hostile: time and memory are linear in their length, whatever they nes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, pairwise
@@ -73,7 +73,7 @@ class Field:
     value: CharRange
     """Characters of the value, without quotes; empty where the value is."""
     pair: CharRange
-    """Characters that go when the field is removed: key, value and the comma behind; of an element or a cell its value."""
+    """Characters that go when the field is removed: key, value and the comma behind; of a cell its value."""
 
     def shifted(self, n_characters: int) -> Field:
         start, end = self.value
@@ -95,9 +95,14 @@ class Stretch:
     """Whether line breaks part its rows."""
 
 
-def fields_of(text: str) -> list[Field]:
-    """Every field of a text, in order; none in prose."""
-    return [field for stretch in stretches(text) for field in stretch.fields]
+def fields_of(context: str, documents: Collection[CharRange] = ()) -> list[Field]:
+    """Every field of a context, in order, none of prose; without documents of the whole as one."""
+    return [
+        field.shifted(start)
+        for start, end in documents or [(0, len(context))]
+        for stretch in stretches(context[start:end])
+        for field in stretch.fields
+    ]
 
 
 @lru_cache(maxsize=16)
@@ -118,20 +123,13 @@ def _numbered(text: str, found: Sequence[Stretch]) -> Iterator[Stretch]:
     run: list[Stretch] = []
     for stretch, after in zip(found, [*found[1:], None], strict=False):
         run.append(stretch)
-        is_row = text[stretch.start] == "{"
-        if (
-            is_row
-            and after is not None
-            and text[after.start] == "{"
-            and not text[stretch.end : after.start].strip(", \t\r\n")
-        ):
+        are_rows = after is not None and text[stretch.start] == text[after.start] == "{"
+        if after is not None and are_rows and not text[stretch.end : after.start].strip(", \t\r\n"):
             continue
         for number, row in enumerate(run):
-            many = len(run) > 1
-            yield (
-                replace(row, fields=tuple(replace(f, path=_path(f"[{number}]", f.path)) for f in row.fields))
-                if many
-                else row
+            paths = [_path(f"[{number}]" if len(run) > 1 else "", field.path) for field in row.fields]
+            yield replace(
+                row, fields=tuple(replace(field, path=path) for field, path in zip(row.fields, paths, strict=True))
             )
         run = []
 
