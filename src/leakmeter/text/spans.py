@@ -14,9 +14,11 @@ from typing import Final
 from leakmeter.core.item import EntityTexts, Span
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, Prompt
-from leakmeter.text import repeats, structured, units
+from leakmeter.text import function_words, repeats, structured, units
 from leakmeter.text.entities.mention import Entity, Recogniser
 from leakmeter.text.layout import LOOSE, CharRange, Layout, Removed, TokenRange, trimmed
+from leakmeter.text.matching import folded, words
+from leakmeter.text.structured import parts_of
 
 
 class Holders:
@@ -171,6 +173,41 @@ def _named(covers: Sequence[Cover], letter: str) -> list[Cover]:
         taken.add(name)
         named.append(replace(cover, name=name))
     return named
+
+
+_LEAST_TOGETHER: Final = 8
+"""Values of a record that an answer shares no word with, from how many on they are measured together first."""
+
+
+def of_other_fields(layout: Layout, covers: Sequence[Cover], answer: str) -> list[Cover]:
+    """Of each document the values of records of which an answer has no word, nor one of their keys, as one span."""
+    said = {word for word, _, _ in words(answer) if not function_words.are_all(word)}
+    by_document: dict[str | None, list[Cover]] = {}
+    for cover in covers:
+        checkpoint()
+        if cover.field is not None and said.isdisjoint(_words_of(layout.context[slice(*cover.chars[0])])):
+            by_document.setdefault(cover.document, []).append(cover)
+    return [
+        replace(
+            of_mentions(
+                layout,
+                f"{len(parts)} other fields of {document}",
+                "fields",
+                {cover.chars[0]: cover.tokens[0] for cover in parts},
+            ),
+            parts=tuple(part for cover in parts for part in cover.parts),
+        )
+        for document, parts in by_document.items()
+        if len(parts) >= _LEAST_TOGETHER
+    ]
+
+
+def _words_of(pair: str) -> Iterator[str]:
+    """Words of a key and its value, those of 'creditScore' too."""
+    for word, start, end in words(pair):
+        yield word
+        for part in parts_of(pair[start:end]):
+            yield folded(part)
 
 
 def documents_of(layout: Layout, sentences: Sequence[Cover]) -> list[Cover]:

@@ -23,6 +23,8 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from typing import Final, Literal
 
+import regex
+
 CharRange = tuple[int, int]
 FieldKind = Literal["text", "number", "boolean", "nothing"]
 
@@ -48,6 +50,7 @@ _NOTHING = re.compile(r"(?:null|None|NaN|nan|undefined|-?Infinity|-?inf)(?!\w)")
 _CALL = re.compile(r"[A-Za-z_][\w.]{0,60}\([^()\n]{0,200}\)")
 """What Python writes of a date or a decimal number."""
 _ESCAPE = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\n)|(.))""", re.DOTALL)
+_WORDS_OF_KEY = regex.compile(r"\p{N}+|\p{Lu}?[\p{Ll}\p{M}]+|\p{Lu}+(?!\p{Ll})|[^\W\d_\p{Lu}\p{Ll}]+")
 _OPENS = re.compile(r"[\[{]")
 _CLOSING: Final = {"{": "}", "[": "]", "(": ")"}
 _MEANT: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
@@ -116,6 +119,11 @@ def stretches(text: str) -> tuple[Stretch, ...]:
         at = literal.end
     found += _tables(text, at, len(text))
     return tuple(_numbered(text, found))
+
+
+def parts_of(key: str) -> list[str]:
+    """The words of a key: of 'creditScore', 'credit_score' and 'Credit score' the same, but for case."""
+    return [match.group() for match in _WORDS_OF_KEY.finditer(key)]
 
 
 def _numbered(text: str, found: Sequence[Stretch]) -> Iterator[Stretch]:
@@ -508,7 +516,8 @@ def _separated(text: str, lines: Sequence[CharRange], first: int, *, is_all: boo
         return rows
     # Two lines with a comma each may be prose, unless the text is nothing else.
     is_alone = is_all and first == 0 and not any(text[a:b].strip() for a, b in lines[len(rows) :])
-    return rows if len(rows) == 2 and is_alone else []
+    is_prose = len(rows) == 2 and f"{sign} " in text[rows[1].start : rows[1].end]
+    return rows if len(rows) == 2 and is_alone and not is_prose else []
 
 
 def _cut_at(text: str, start: int, end: int, sign: str) -> list[CharRange]:

@@ -76,8 +76,8 @@ class DisclosedSpan(Record):
     'name', a type of the user's, the key of a record's value, such as 'credit_score', or 'other' for what nothing known
     calls personal or secret."""
     found_by: str | None
-    """How the kind is known: 'list' of the user's, 'recogniser' of a form, 'field' of a record by its key, or 'shape'; None
-    of other content."""
+    """How the kind is known: 'list' of the user's, 'recogniser' of a form, 'field' of a record, or 'shape'; None of
+    other content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

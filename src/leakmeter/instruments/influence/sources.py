@@ -29,8 +29,8 @@ class ContextPiece(Record):
 
     name: str
     kind: str
-    """'unit', 'value' for one that is said several times, with all its mentions, or 'document' for one that was
-    measured before its sentences."""
+    """'unit', 'value' for one that is said several times, with all its mentions, 'document' for one that was measured
+    before its sentences, or 'fields' for values of a record that were measured together first."""
     text: str = dataclass_field(repr=False)
     start: int
     """First character in the context."""
@@ -160,7 +160,8 @@ class Pieces:
         self._spans: list[JsonObject] = [
             span
             for span in texts["spans"]
-            if span["kind"] == "unit" or (span["kind"] == "document" and (0, "without_this", span["name"]) in series)
+            if span["kind"] == "unit"
+            or (span["kind"] in ("document", "fields") and (0, "without_this", span["name"]) in series)
         ]
         self._are_units = np.asarray([span["kind"] == "unit" for span in self._spans], dtype=bool)
         self._without, self._alone = (

@@ -19,9 +19,8 @@ import regex
 from leakmeter.core.long_work import checkpoint
 from leakmeter.text.entities import date, person, shapes
 from leakmeter.text.entities.mention import PERSON
-from leakmeter.text.folding import CASED
 from leakmeter.text.matching import Folded, folded, words
-from leakmeter.text.structured import CharRange, Field
+from leakmeter.text.structured import CharRange, Field, parts_of
 
 FIELD: Final = "field"
 """How a value is known of which a key says what it is; and its kind, where the key is no name of a field."""
@@ -36,7 +35,6 @@ _NOTHING: Final = frozenset(
         *("undefined", "any", "all", "notapplicable", "notavailable", "notspecified"),
     )
 )
-_PARTS = regex.compile(rf"[\p{{N}}]+|[\p{{Lu}}]?[\p{{Ll}}\p{{M}}]+|[\p{{Lu}}]+(?![\p{{Ll}}])|[^\W\d_{CASED}]+")
 _NUMBER = regex.compile(
     r"(?<![\p{L}\p{N}_.,/:-])(?P<sign>[-−])?(?P<money>[$€£¥₹]\s?)?"
     r"(?P<digits>\d{1,3}(?:[,.’'\u00a0\u202f]\d{3})+(?:[.,]\d{1,2})?(?!\d)|\d+(?:[.,]\d+)?)"
@@ -45,6 +43,8 @@ _NUMBER = regex.compile(
     r"(?![\p{L}\p{N}_]|[.,/:-]\d)",
     regex.IGNORECASE,
 )
+_THOUSANDS = regex.compile(r"\d+(?:\.\d+)?|\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_SWAPPED: Final = str.maketrans(",.", ".,")
 _SCALES: Final = {"k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}
 _MOST_NUMBERS: Final = 1000
 """Numbers and dates of an answer that are held against the values of records."""
@@ -52,6 +52,8 @@ _ISO = regex.compile(r"(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d.*", regex.DOTALL)
 _DATED = regex.compile(r"\d[-/.]\d|\d\D{0,8}\p{L}{3}|\p{L}{3}\D{0,8}\d")
 _LONGEST_DATE: Final = 40
 _ASKING: Final = frozenset(("is", "has", "was", "are", "have", "had", "flag", "indicator"))
+_SIGN = regex.compile(r"[\s*_`\"']{0,4}[:=(–—-][\s*_`\"']{0,4}")
+"""What stands between a key and 'yes' or 'no'."""
 _SURELY: Final = frozenset(("yes", "true"))
 _NOT: Final = frozenset(("not", "no", "never", "without", "isnt", "wasnt", "hasnt", "arent", "false", "none", "nor"))
 _NEAR: Final = 3
@@ -118,11 +120,6 @@ def _is_telling(letters: str, fields: Sequence[Field]) -> bool:
     return any(not said <= {folded(word) for word in parts_of(field.key)} for field in fields)
 
 
-def parts_of(key: str) -> list[str]:
-    """The words of a key: of 'creditScore', 'credit_score' and 'Credit score' the same, but for case."""
-    return [match.group() for match in _PARTS.finditer(key)]
-
-
 def _is_weak(letters: str, field: Field) -> bool:
     if letters.isdecimal():
         return len(letters) < _LEAST_DIGITS
@@ -180,15 +177,18 @@ def _numbers(answer: str) -> Iterator[_Number]:
         digits = match["digits"]
         plain = regex.sub(r"[’'\u00a0\u202f]", "", digits)
         # A point or a comma parts thousands, or begins what is less than one.
-        readings = {plain.replace(",", ""), plain.replace(".", "").replace(",", ".")}
+        readings = [reading for reading in (plain, plain.translate(_SWAPPED)) if _THOUSANDS.fullmatch(reading)]
+        readings = [reading.replace(",", "") for reading in readings]
         scale = _SCALES[match["scale"][0].lower()] if match["scale"] else 1.0
         scale = 0.01 if match["percent"] else scale
         sign = -1.0 if match["sign"] else 1.0
-        found = {value for text in readings if text.count(".") < 2 and (value := _value_of(text)) is not None}
+        found = {value for text in readings if (value := _value_of(text)) is not None}
         values = {sign * value * scale for value in found}
         if match["percent"]:
             values |= {sign * value for value in found}
-        counted = regex.sub(r"\D", "", digits).strip("0") if match["scale"] is None else regex.sub(r"\D", "", digits)
+        counted = regex.sub(r"\D", "", digits).lstrip("0")
+        if match["scale"] is None or counted == digits:
+            counted = counted.rstrip("0")
         if values:
             start = match.start("money" if match["money"] else "digits")
             yield _Number(start, match.end(), digits, tuple(sorted(values)), max(len(counted), 1))
@@ -265,7 +265,11 @@ def _in_words(answer: str, fields: Iterable[Field]) -> Iterator[SaidField]:
 def _polarity(answer: str, said: Sequence[tuple[str, int, int]], first: int, last: int) -> tuple[int, int, bool]:
     """The words [first, last] with those that affirm or deny them, and whether they hold."""
     behind = last + 1
-    if behind < len(said) and said[behind][0] in _SURELY | _NOT and len(answer[said[last][2] : said[behind][1]]) < 8:
+    if (
+        behind < len(said)
+        and said[behind][0] in _SURELY | _NOT
+        and _SIGN.fullmatch(answer, said[last][2], said[behind][1])
+    ):
         return first, behind, said[behind][0] in _SURELY
     for before in range(first - 1, max(first - 1 - _NEAR, -1), -1):
         if regex.search(r"[.!?;\n]", answer[said[before][2] : said[before + 1][1]]):
