@@ -25,7 +25,8 @@ from typing import Final, Literal
 
 import regex
 
-CharRange = tuple[int, int]
+TextRange = tuple[int, int]
+"""Characters [start, end)."""
 FieldKind = Literal["text", "number", "boolean", "nothing"]
 
 _DEEPEST: Final = 64
@@ -73,9 +74,9 @@ class Field:
     text: str
     """The value as it is meant: without quotes, and with escaped characters as what they stand for."""
     kind: FieldKind
-    value: CharRange
+    value: TextRange
     """Characters of the value, without quotes; empty where the value is."""
-    pair: CharRange
+    pair: TextRange
     """Characters that go when the field is removed: key, value and the comma behind; of a cell its value."""
 
     def shifted(self, n_characters: int) -> Field:
@@ -98,7 +99,7 @@ class Stretch:
     """Whether line breaks part its rows."""
 
 
-def fields_of(context: str, documents: Collection[CharRange] = ()) -> list[Field]:
+def fields_of(context: str, documents: Collection[TextRange] = ()) -> list[Field]:
     """Every field of a context, in order, none of prose; without documents of the whole as one."""
     return [
         field.shifted(start)
@@ -309,7 +310,7 @@ class _Reader:
             return None
         return key, self._skip(colon + 1)
 
-    def _scalar(self, at: int) -> tuple[CharRange, int, FieldKind, bool] | None:
+    def _scalar(self, at: int) -> tuple[TextRange, int, FieldKind, bool] | None:
         """Characters of a value, where it ends, what it is, and whether it is quoted."""
         match = self._string(at)
         if match is not None:
@@ -337,11 +338,11 @@ class _Reader:
         out.n_pairs += is_pair
         out.end = len(text)
 
-    def _meant(self, value: CharRange, *, is_quoted: bool) -> str:
+    def _meant(self, value: TextRange, *, is_quoted: bool) -> str:
         raw = self._text[slice(*value)]
         return "".join(part for part, _ in _unescaped(raw)) if is_quoted and "\\" in raw else raw
 
-    def _within(self, path: str, key: str, value: CharRange, *, is_quoted: bool) -> list[Field]:
+    def _within(self, path: str, key: str, value: TextRange, *, is_quoted: bool) -> list[Field]:
         """Fields of a record that a text holds."""
         if not is_quoted or self._depth >= _DEEPEST_TEXT or not _HOLDS.match(self._text, *value):
             return []
@@ -371,7 +372,7 @@ class _Reader:
         return len(text) - len(text.lstrip())
 
 
-def _among(places: Sequence[int], chars: CharRange, start: int) -> CharRange:
+def _among(places: Sequence[int], chars: TextRange, start: int) -> TextRange:
     return places[chars[0]] + start, places[chars[1]] + start
 
 
@@ -416,7 +417,7 @@ class _Row:
     start: int
     end: int
     """Without the line break."""
-    cells: tuple[CharRange, ...]
+    cells: tuple[TextRange, ...]
 
 
 def _tables(text: str, start: int, end: int) -> Iterator[Stretch]:
@@ -450,7 +451,7 @@ def _cells(text: str, names: Sequence[str], rows: Sequence[_Row]) -> Iterator[Fi
                 yield Field(path, name, value, _kind_of(value), inner, inner)
 
 
-def _cell(text: str, cell: CharRange) -> tuple[str, CharRange]:
+def _cell(text: str, cell: TextRange) -> tuple[str, TextRange]:
     """What a cell says, and its characters, without the space and the quotes around it."""
     start, end = cell
     inner = text[start:end]
@@ -468,7 +469,7 @@ def _kind_of(text: str) -> FieldKind:
     return "nothing" if not text or _NOTHING.fullmatch(text) else "text"
 
 
-def _markdown(text: str, lines: Sequence[CharRange], first: int) -> list[_Row]:
+def _markdown(text: str, lines: Sequence[TextRange], first: int) -> list[_Row]:
     start, end = lines[first + 1]
     if end - start > _LONGEST_RULE or text.find("|", *lines[first]) < 0 or text.find("|", start, end) < 0:
         return []
@@ -494,7 +495,7 @@ def _piped(text: str, start: int, end: int) -> _Row:
     return _Row(start, end, tuple(cells[:_MOST_COLUMNS]))
 
 
-def _separated(text: str, lines: Sequence[CharRange], first: int, *, is_all: bool) -> list[_Row]:
+def _separated(text: str, lines: Sequence[TextRange], first: int, *, is_all: bool) -> list[_Row]:
     """A header of names, and rows of as many cells: of prose with commas there is hardly ever one."""
     line = text[slice(*lines[first])]
     sign = next((sign for sign in "\t;," if sign in line), None)
@@ -520,9 +521,9 @@ def _separated(text: str, lines: Sequence[CharRange], first: int, *, is_all: boo
     return rows if len(rows) == 2 and is_alone and not is_prose else []
 
 
-def _cut_at(text: str, start: int, end: int, sign: str) -> list[CharRange]:
+def _cut_at(text: str, start: int, end: int, sign: str) -> list[TextRange]:
     """Cells of a line; a sign within quotes parts none."""
-    cells: list[CharRange] = []
+    cells: list[TextRange] = []
     at = start
     while at <= end and len(cells) <= _MOST_COLUMNS:
         stop = at

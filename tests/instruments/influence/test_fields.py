@@ -136,7 +136,7 @@ def test_reports_name_document_and_field() -> None:
     (leak,) = [disclosure for disclosure in got["a"].disclosed if disclosure.is_sensitive]
     assert (leak.kind, leak.found_by, leak.document) == ("code", "field", "ehr.get#2")
     made = got.report()
-    for text in (printed(made, width=160), markdown.text(made), html.unescape(page(made))):
+    for text in (printed(made, width=160), *map(html.unescape, (markdown.text(made), page(made)))):
         assert "ehr.get#2 → code" in text
         assert "2 values of records in the documents, by their keys" in " ".join(text.split())
 

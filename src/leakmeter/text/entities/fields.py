@@ -20,7 +20,7 @@ from leakmeter.core.long_work import checkpoint
 from leakmeter.text.entities import date, person, shapes
 from leakmeter.text.entities.mention import PERSON
 from leakmeter.text.matching import Folded, folded, words
-from leakmeter.text.structured import CharRange, Field, parts_of
+from leakmeter.text.structured import Field, TextRange, parts_of
 
 FIELD: Final = "field"
 """How a value is known of which a key says what it is; and its kind, where the key is no name of a field."""
@@ -68,7 +68,7 @@ class SaidField:
     end: int
     kind: str
     """The key of the first, or `FIELD`."""
-    places: tuple[CharRange, ...]
+    places: tuple[TextRange, ...]
     """Characters of the value in the context, of each field."""
     is_reworded: bool
     by_scores: bool
@@ -133,7 +133,7 @@ def _is_ordinary(word: str) -> bool:
     return word.islower() or person.is_ordinary(word.casefold(), 0, len(word))
 
 
-def _places(text: Folded, answer: str, field: Field, numbers: Sequence[_Number]) -> Iterator[CharRange]:
+def _places(text: Folded, answer: str, field: Field, numbers: Sequence[_Number]) -> Iterator[TextRange]:
     if field.kind == "number":
         wanted = _value_of(field.text)
         digits = folded(field.text)

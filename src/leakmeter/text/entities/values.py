@@ -18,7 +18,7 @@ from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE,
 from leakmeter.text.entities.shapes import PUBLIC
 from leakmeter.text.folding import plain
 from leakmeter.text.matching import Folded
-from leakmeter.text.structured import CharRange, Field
+from leakmeter.text.structured import Field, TextRange
 
 LISTED: Final = "list"
 _NUMBER = regex.compile(r"\d(?:[ .()/-]{0,2}\d){3,}")
@@ -44,7 +44,7 @@ class PersonalValue:
     """`LISTED`, `RECOGNISED`, `FIELD` or `SHAPED`."""
     start: int
     end: int
-    fields: tuple[CharRange, ...] = ()
+    fields: tuple[TextRange, ...] = ()
     """Characters of the context where fields of records have it."""
     is_reworded: bool = False
     """Whether these say it otherwise: rounded, or as another form of a date."""
