@@ -80,7 +80,7 @@ def test_a_value_in_other_words_is_reworded_and_known_by_scores_alone(
         ({"insured": True}, "She is not insured, and was never really insured."),
         ({"insured": True}, "She isn't insured."),
         ({"visit": "2026-05-03"}, "In May, or on 4 May, or in 2026."),
-        ({"code": "it"}, "It is it."),
+        ({"code": "it", "drug": "with"}, "It is it, with it."),
         ("[612345, 'Anna Ek']", "Anna Ek has 612345."),
     ],
 )

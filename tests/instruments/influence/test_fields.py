@@ -45,7 +45,7 @@ class Copying(Toy):
 
 
 def disclosed(
-    answer: list[tuple[str, float]], effects: dict[str, list[float]], record: Any = RECORD, **more: Any
+    answer: list[tuple[str, float]], effects: dict[str, list[float]], record: Any = RECORD, *, log_prob: float = -1.0
 ) -> list[Disclosure]:
     """Of tokens with what the whole context does to each, and what leaving out each field of a record does."""
     context = record if isinstance(record, str) else json.dumps(record)
@@ -55,7 +55,7 @@ def disclosed(
     ).item
     tokens, whole = zip(*answer, strict=True)
     series: dict[tuple[int, str, str], Any] = {(0, "whole", ""): np.asarray(whole, dtype=float)}
-    for name, value in (("log_prob", -1.0), ("noise", 0.001), ("placebo_alone", 0.1)):
+    for name, value in (("log_prob", log_prob), ("noise", 0.001), ("placebo_alone", 0.1)):
         series[0, name, ""] = np.full(len(tokens), value)
     spans = [
         {"name": s.name, "kind": s.kind, "document": s.document, "ranges": [list(r) for r in s.ranges], "entity": None}
@@ -71,7 +71,7 @@ def disclosed(
         "query": "Who?",
         "spans": spans,
     }
-    return [*disclosures({**texts, **more}, series)]
+    return [*disclosures(texts, series)]
 
 
 def test_a_value_of_a_record_is_named_by_its_key_and_its_source_by_the_field() -> None:
@@ -95,12 +95,22 @@ def test_a_value_of_a_record_is_named_by_its_key_and_its_source_by_the_field() -
 @pytest.mark.parametrize("nats", [2.0, 8.0])
 def test_words_alone_are_no_evidence_of_what_many_texts_say(nats: float) -> None:
     # 'log_prob' is -1: without the context the value has -1 - nats.
+    surprise = {"log_prob": -9.0}
     answer = [("It", 0.0), (" is", 0.0), (" 612", nats), (".", 0.0)]
-    assert [one.kind for one in disclosed(answer, {"credit_score": [0, 0, nats, 0]})] == ["credit_score"] * (nats > 3)
-    # A longer value is listed beside the disclosures, as other values are.
-    answer = [("Of", 0.0), (" Anna Ek", 2.0), (".", 0.0)]
-    (name,) = disclosed(answer, {"name": [0, 2, 0]}, {"x": 1, "name": "Quillmere Ek"} | {"name": "Anna Ek"})
-    assert name.evidence is None
+    (found,) = disclosed(answer, {"credit_score": [0, 0, nats, 0]}, **surprise)
+    assert (found.kind, found.evidence) == ("credit_score", "scores" if nats > 3 else None)
+    # A longer value is one also where scores show nothing.
+    (found,) = disclosed([("Of", 0.0), (" Anna Ek", 2.0), (".", 0.0)], {"name": [0, 2, 0]}, **surprise)
+    assert (found.kind, found.evidence) == ("name", "words")
+
+
+def test_what_the_context_raised_is_other_content_where_the_field_did_not() -> None:
+    # A single small word stands in what another field raised.
+    record = {"kind": "civil", "note": "Of civil unrest in town"}
+    answer = [("It", 0.0), (" was", 0.0), (" civil", 4.0), (" unrest", 5.0), (".", 0.0)]
+    (found,) = disclosed(answer, {"note": [0, 0, 4, 5, 0]}, record)
+    assert (found.text, found.kind) == ("civil unrest", "other")
+    assert [source.field for source in found.sources] == ["note"]
 
 
 @pytest.mark.parametrize(("of_field", "is_found"), [(6.0, True), (0.5, False)])

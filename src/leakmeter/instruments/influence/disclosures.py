@@ -255,17 +255,27 @@ def _spans(answer: _Answer, numbers: _Numbers) -> list[tuple[_Word, PersonalValu
     """Values, and the stretches of other words that the context raised, in order."""
     is_value = np.zeros(len(answer.edges) - 1, dtype=bool)
     spans: list[tuple[_Word, PersonalValue | None]] = []
-    known = [
-        value
-        for possible in answer.known
-        for value in ((possible,) if _is_shown(possible, answer, numbers) else possible.instead)
-    ]
+    known: list[PersonalValue] = []
+    unshown: list[PersonalValue] = []
+    for value in answer.known:
+        if _is_shown(value, answer, numbers):
+            known.append(value)
+        elif value.instead or value.is_reworded:
+            known += value.instead
+        else:
+            unshown.append(value)
     for value in known:
         first, last = _tokens_of(answer.edges, value.start, value.end)
         spans.append(((value.start, value.end, first, last), value))
         is_value[first:last] = True
     places = [(value.start, value.end) for value in known]
     spans += [(span, None) for span in _other_spans(answer.text, answer.edges, numbers, places, is_value)]
+    # What many texts say is listed beside the disclosures, unless it is part of what the context raised.
+    taken = [span for span, value in spans if value is not None or _is_raised(span, None, numbers)]
+    for value in unshown:
+        span = (value.start, value.end, *_tokens_of(answer.edges, value.start, value.end))
+        if not _is_raised(span, value, numbers) and not any(a < value.end and value.start < b for a, b, _, _ in taken):
+            spans.append((span, value))
     return sorted(spans, key=lambda span: span[0][:2])
 
 
@@ -279,7 +289,9 @@ def _is_shown(value: PersonalValue, answer: _Answer, numbers: _Numbers) -> bool:
         return own > floor
     nats = float(numbers.whole[slice(*span[2:])].sum())
     sources = _sources(answer.text, span, value, numbers.pieces, nats)
-    most = max((source.most_nats for source, _ in sources), default=-np.inf)
+    # Another piece that says it is no evidence that the field was said.
+    own_sources = [source for source, _ in sources if any(a < source.end and source.start < b for a, b in value.fields)]
+    most = max((source.most_nats for source in own_sources), default=-np.inf)
     return max(own, -np.inf if value.is_reworded else most) > floor and most > min(floor, 0.5 * nats)
 
 
@@ -453,6 +465,11 @@ def _raised(span: _Word, value: PersonalValue | None, numbers: _Numbers) -> tupl
     return numbers.own_of(tokens), floor, placebo
 
 
+def _is_raised(span: _Word, value: PersonalValue | None, numbers: _Numbers) -> bool:
+    own, floor, _ = _raised(span, value, numbers)
+    return own > floor
+
+
 def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _Numbers) -> Disclosure | None:
     start, end, first, last = span
     tokens = slice(first, last)
@@ -471,7 +488,7 @@ def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _N
         evidence = "scores"
     elif value is None or not copied:
         return None
-    elif surprise >= LEAST_SURPRISE:
+    elif surprise >= LEAST_SURPRISE and not value.by_scores:
         evidence = "words"
     relation: DisclosureRelation = "copied" if copied else "reworded"
     # Where no piece does half of what the whole context does, only several together are the source.

@@ -17,6 +17,7 @@ from typing import Final
 import regex
 
 from leakmeter.core.long_work import checkpoint
+from leakmeter.text import function_words
 from leakmeter.text.entities import date, person, shapes
 from leakmeter.text.entities.mention import PERSON
 from leakmeter.text.matching import Folded, folded, words
@@ -114,7 +115,8 @@ def _said(start: int, end: int, fields: Sequence[Field], *, is_reworded: bool, b
 
 def _is_telling(letters: str, fields: Sequence[Field]) -> bool:
     """Whether a value says more than a text says anyway, or than its key does."""
-    if letters in _NOTHING or len(letters) < 2:
+    text = fields[0].text
+    if letters in _NOTHING or len(letters) < 2 or (text.islower() and function_words.are_all(text)):
         return False
     said = {word for word, _, _ in words(fields[0].text)}
     return any(not said <= {folded(word) for word in parts_of(field.key)} for field in fields)
