@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from leakmeter.core.backend import Backend, check_needs, response_texts
 from leakmeter.core.drive import Cost, drive
-from leakmeter.core.item import Prepared
+from leakmeter.core.item import Prepared, Span
 from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import RESPONSE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.plain import n_listed
@@ -346,6 +346,13 @@ def _costs(cost: Cost, seconds: float, n_halvings: int, n: int) -> list[JsonObje
     ]
 
 
+def _span_texts(span: Span) -> JsonObject:
+    texts = asdict(span)
+    if span.field is None:
+        del texts["field"]
+    return texts
+
+
 def texts_of(prepared: Prepared, measurements: Sequence[Measurement], backend: Backend) -> JsonObject:
     of_tokens = [measurement for measurement in measurements if measurement.unit == TOKEN_ID]
     responses = [
@@ -368,7 +375,7 @@ def texts_of(prepared: Prepared, measurements: Sequence[Measurement], backend: B
         "truncated_tokens": prepared.n_truncated_tokens,
         "sampled": prepared.item.response is None,
         "responses": [response_texts(ids, backend.tokenizer) for ids in responses],
-        "spans": [asdict(span) for span in prepared.item.spans],
+        "spans": [_span_texts(span) for span in prepared.item.spans],
     }
     if prepared.unmarked_query_tokens is not None:
         texts["unmarked_query_tokens"] = prepared.unmarked_query_tokens

@@ -218,6 +218,7 @@ def prepare(
     larger = spans.around(layout, unit) if levels else []
     if unit.kind == units.AUTO:
         larger = spans.documents_of(layout, covers)
+        larger += spans.of_other_fields(layout, covers, case.response or "") if case.response else []
     # An irrelevant text of another language would make any answer unlikely; without controls it is English, and numbers
     # are those of earlier versions.
     answer = case.response or layout.context
@@ -365,10 +366,11 @@ def _item(
     larger = _named_apart(larger, covers)
     if settings.unit == units.AUTO and larger:
         # A document of one sentence is that sentence.
-        of_documents = {cover.document for cover in larger}
+        of_documents = {cover.document for cover in larger if cover.kind == "document"}
         beside = [cover for cover in covers if cover.kind == "unit" and cover.document not in of_documents]
-        repeated_by = spans.repeated_in(layout, [*larger, *beside], values)
-        repeated |= {cover.name: repeated_by[cover.name] for cover in larger}
+        whole = [cover for cover in larger if cover.kind == "document"]
+        repeated_by = spans.repeated_in(layout, [*whole, *beside], values)
+        repeated |= {cover.name: repeated_by[cover.name] for cover in whole}
     covers = covers + larger
     prompt = layout.prompt({edge for cover in covers for part in cover.tokens for edge in part})
     numbers = [int(piece.name[1:]) for piece in prompt.pieces if piece.name.startswith("t") and piece.role == CONTEXT]
@@ -436,6 +438,7 @@ def _span(layout: Layout, numbers: Sequence[int], cover: Cover, repeated: tuple[
         n_tokens=cover.n_tokens,
         repeats=repeated,
         entity=cover.entity,
+        field=cover.field,
     )
 
 

@@ -189,6 +189,9 @@ def by_nats(result: InfluenceResult, kind: str) -> list[int]:
     """Indices of the pieces of one kind: findings first, then by nats, then in the context's order."""
     pieces = result.pieces
     of_kind = [i for i, piece in enumerate(pieces) if piece.kind == kind]
+    if kind == "unit":
+        # Values that were measured together stand for what has no numbers of its own.
+        of_kind += [i for i in shown_in_context(pieces) if pieces[i].kind == "fields"]
     return sorted(of_kind, key=lambda i: (not is_finding(result, pieces[i]), -_order(pieces[i])))
 
 

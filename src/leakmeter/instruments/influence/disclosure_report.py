@@ -20,10 +20,12 @@ from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import scope
 from leakmeter.text.entities import shapes
+from leakmeter.text.entities.fields import FIELD
 from leakmeter.text.entities.mention import EMAIL, PHONE
 from leakmeter.text.entities.values import NOWHERE, SEARCHED, is_unexplained
 from leakmeter.text.exemplars import EXEMPLAR
 from leakmeter.text.repeats import is_repeated
+from leakmeter.text.structured import fields_of
 
 _NAMED: Final = 4
 """Cases, or disclosures, that a headline names."""
@@ -309,7 +311,7 @@ def further(cases: Sequence[InfluenceResult], n_cut: int) -> Iterator[b.Block]:
         )
     if (text := false_alarms_text(cases)) is not None:
         yield b.Text(text)
-    yield b.Text(f"Searched: {SEARCHED}{_your_list(cases)}.", "soft")
+    yield b.Text(f"Searched: {SEARCHED}{_of_records(cases)}{_your_list(cases)}.", "soft")
     yield b.Text(
         "Not searched: text that is sensitive by its meaning, such as an illness or a debt, and names or codes "
         f"without such a shape{'; --sensitive FILE adds your own list' if not _your_list(cases) else ''}.",
@@ -330,6 +332,13 @@ def _repeated(cases: Sequence[InfluenceResult]) -> str:
 def _is_unexplained(case: InfluenceResult) -> bool:
     # Where only a system prompt was measured, the rest of the chat is in neither context nor query.
     return case.unmarked_query_tokens is None and is_unexplained(case.response.text, f"{case.context}\n{case.query}")
+
+
+def _of_records(cases: Sequence[InfluenceResult]) -> str:
+    """How many values of records were looked for, in words."""
+    ranges = ((case.context, [(part.start, part.end) for part in case.documents]) for case in cases)
+    n = sum(len(fields_of(context, parts)) for context, parts in ranges)
+    return f", and {n:,} value{'s' * (n != 1)} of records in the documents, by their keys" if n else ""
 
 
 def _your_list(cases: Sequence[InfluenceResult]) -> str:
@@ -429,11 +438,12 @@ def _table(
 
 
 def _origin(disclosure: Disclosure) -> b.Noted:
-    origin = _listed(disclosure.documents, 32)
+    origin = _listed(disclosure.places, 48)
     remarks: list[b.Phrase] = []
     if disclosure.relation == "reworded" and disclosure.source is not None:
         # An exact value cannot be reworded, but it may be written in another form, or be made up.
-        how = "not in the documents as written; made likelier by" if disclosure.kind in _EXACT else "reworded"
+        is_exact = disclosure.kind in _EXACT and disclosure.found_by != FIELD
+        how = "not in the documents as written; made likelier by" if is_exact else "reworded"
         remarks.append((f"{how}: “", b.Untrusted(disclosure.source, 60), "”"))
     elif disclosure.relation == "inferred" and len(disclosure.sources) > 1:
         remarks.append("from several pieces together")
@@ -469,7 +479,10 @@ def disclosed_span(
 def _marked_origin(disclosure: Disclosure, *, several: bool) -> b.Phrase:
     """Its documents, or pieces where there is only one document, and the words of the first source if they differ."""
     by_document = several and disclosure.documents
-    names = disclosure.documents if by_document else [*dict.fromkeys(source.piece for source in disclosure.sources)]
+    if by_document:
+        names = disclosure.places
+    else:
+        names = [*dict.fromkeys(source.field or source.piece for source in disclosure.sources)]
     if not names:
         return "no single piece"
     listed = _listed(names, 40)

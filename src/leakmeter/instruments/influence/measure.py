@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from leakmeter.core.item import ContextItem
+from leakmeter.core.item import ContextItem, measured_together
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
 from leakmeter.core.measure import COUNT, NATS, NOISE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.needs import ItemNeeds
@@ -166,6 +166,8 @@ class Influence(Measure):
             return (yield from self._from_documents(item, responses, sentences))
         scored = yield from self._scored(item, responses, _without_documents(item))
         noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
+        ladder = self._ladder(item, {}, scored, noise)
+        yield from self._of_fields(item, responses, scored, ladder)
         return list(_measurements(item, responses, scored, noise))
 
     def _documents(self, item: ContextItem) -> dict[str, tuple[str, ...]]:
@@ -254,7 +256,7 @@ class Influence(Measure):
         scored = yield from self._scored(item, responses, names)
         noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
 
-        ladder = Ladder(item, sentences, scored, np.zeros(len(responses[0])) if noise is None else noise, self._n_bare)
+        ladder = self._ladder(item, sentences, scored, noise)
         documents = ladder.documents()
         left_out = [part for name in documents for part in sentences[name]]
         bare = (item.blank,) * self._n_bare
@@ -268,7 +270,37 @@ class Influence(Measure):
                 further = (*bare, *(item.alone[name] for name in alone))
                 (answer,) = yield self._requests(item, responses[:1], [further])
                 scored[0].alone |= zip(alone, answer.values[self._n_bare :], strict=True)
+        yield from self._of_fields(item, responses, scored, ladder)
         return list(_measurements(item, responses, scored, noise))
+
+    def _ladder(
+        self,
+        item: ContextItem,
+        sentences: Mapping[str, Sequence[str]],
+        scored: Sequence[PieceScores],
+        noise: FloatArray | None,
+    ) -> Ladder:
+        of_tokens = np.zeros(len(scored[0].whole)) if noise is None else noise
+        return Ladder(item, sentences, scored, of_tokens, self._n_bare)
+
+    def _of_fields(
+        self, item: ContextItem, responses: Sequence[tuple[int, ...]], scored: Sequence[PieceScores], ladder: Ladder
+    ) -> Trial[None]:
+        """Measure values of records one by one where those that were measured together matter."""
+        together = measured_together(item.spans)
+        names = [part for name in ladder.matter(together) for part in together[name]]
+        if not names:
+            return
+        bare = (item.blank,) * self._n_bare
+        without = tuple(item.cuts[name] for name in names)
+        prompts = [(*bare, *without)] * len(responses)
+        prompts[0] = (*bare, *without, *(item.alone[name] for name in names))
+        answers = yield self._requests(item, responses, prompts)
+        for i, (response_scored, answer) in enumerate(zip(scored, answers, strict=True)):
+            rows = iter(answer.values[self._n_bare :])
+            response_scored.cuts |= {name: next(rows) for name in names}
+            if i == 0:
+                response_scored.alone |= {name: next(rows) for name in names}
 
 
 def _measurements(
@@ -310,5 +342,9 @@ def _contrasts(
 
 
 def _without_documents(item: ContextItem, kept: Collection[str] = ()) -> list[str]:
-    """Names of the pieces, without the documents that have sentences of their own unless they are `kept`."""
-    return [span.name for span in item.spans if span.kind != "document" or span.name in kept]
+    """Names of the pieces, without the documents that have sentences of their own unless they are `kept`, and without
+    values that are measured together first."""
+    within = {part for parts in measured_together(item.spans).values() for part in parts}
+    return [
+        span.name for span in item.spans if span.name not in within and (span.kind != "document" or span.name in kept)
+    ]

@@ -287,7 +287,7 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
         sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was in the context."
     moved_nats = nats_text(piece.nats)
     moved = f"”: ablating {ablated} moves the response by {moved_nats}\u00a0nats{irrelevant}."
-    called = piece.name if case.unit == EXEMPLAR or piece.kind == "document" else piece.text
+    called = piece.name if case.unit == EXEMPLAR or piece.kind in ("document", "fields") else piece.text
     strongest = f"{_piece(case)}{search_report.scored(case)} is {'the document ' * (piece.kind == 'document')}"
     return (
         posterior(case),

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.core.case import Channel
-from leakmeter.core.item import IRRELEVANT, LEVELS
+from leakmeter.core.item import IRRELEVANT, LEVELS, measured_together
 from leakmeter.core.measure import COUNT, NATS, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import (
@@ -158,14 +158,18 @@ class KeptInfluence(KeptContextCase):
         documents = {span.document for span in self.spans if span.kind == "document" and span.name in scored}
         left_in: set[str] = set()
         for document in documents:
-            parts = {span.name for span in self.spans if span.kind == "unit" and span.document == document}
+            parts = {span.name for span in self.spans if span.kind in ("unit", "fields") and span.document == document}
             left_in |= set() if parts & scored else parts
+        # Of values that were measured together too.
+        for members in measured_together(self.spans).values():
+            left_in |= set() if {*members} & scored else {*members}
         names = [
             span.name
             for span in self.spans
             if span.name not in left_in and (span.kind != "document" or span.name in scored)
         ]
-        alone = {span.name for span in self.spans if span.kind != "unit" or span.document not in documents}
+        within = {span.name for span in self.spans if span.kind in ("unit", "fields") and span.document in documents}
+        alone = {span.name for span in self.spans} - within
         return names, [name for name in names if name in alone]
 
     def _check_search(self, scored: Sequence[str], measurements: Sequence[Measurement]) -> None:
@@ -589,10 +593,13 @@ class InfluenceResult(ContextResult):
         n_samples = len(texts["responses"])
         every = texts["spans"]
         texts = {**texts, "spans": [candidate for candidate in every if is_exact(candidate, series, params)]}
+        # Values that were measured together have the numbers of what they are part of.
+        together = {tuple(chars) for span in texts["spans"] if span["kind"] == "fields" for chars in span["ranges"]}
         unmeasured = [
             candidate["document"]
             for candidate in every
             if params.get("search") is None and candidate["kind"] == "unit" and not is_exact(candidate, series, params)
+            if tuple(candidate["ranges"][0]) not in together
         ]
         whole = series[0, "whole", ""]
         placebos = [
