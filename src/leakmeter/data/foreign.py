@@ -78,7 +78,7 @@ SAID_NOTHING: Final = (
 """Parts and items in which nobody says, calls or reads anything."""
 _REASONED: Final = (*REASONED, "step-start")
 _REASONED_ENDS: Final = ("reasoning", "reasoning_content", "tokens", "token_count")
-_TEXT_PARTS: Final = ("text", "input_text", "output_text")
+TEXT_PARTS: Final = ("text", "input_text", "output_text")
 CALL_PARTS: Final = (
     *("tool_call", "tool_use", "function_call", "toolUse", "server_tool_use", "mcp_tool_use", "server_tool_call"),
     *("custom_tool_call", "dynamic-tool", "tool-call", "tool-invocation"),
@@ -276,7 +276,7 @@ def _part(logged: Any) -> ContentPart:
     if kind is None and text is None and isinstance(logged, Mapping) and len(logged) == 1:
         # Bedrock's parts have their kind as the one name.
         (kind,) = logged
-    return ContentPart("text" if kind is None or kind in _TEXT_PARTS else str(kind), text, logged)
+    return ContentPart("text" if kind is None or kind in TEXT_PARTS else str(kind), text, logged)
 
 
 def spoken(parts: Iterable[ContentPart]) -> list[ContentPart]:
