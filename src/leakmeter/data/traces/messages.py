@@ -184,7 +184,8 @@ def _entries(logged: object) -> tuple[str, list[Entry]]:
     try:
         entries = entries_of([held], "")
     except DataError:
-        raise Unusable(Reason.NOT_TEXT) from None
+        is_broken = any(half_pair(text) is not None for text in foreign.strings(held))
+        raise Unusable(Reason.NOT_UNICODE if is_broken else Reason.NOT_TEXT) from None
     known: set[str] = set()
     out: list[Entry] = []
     for entry in entries:
