@@ -375,6 +375,13 @@ def called(call: Any, kind: str = "") -> tuple[str, str, str | None]:
     return name, as_text(arguments), next(filter(None, ids), None)
 
 
+_NO_TEXTS: Final = (
+    *("image", "image_url", "input_image", "audio", "input_audio", "video", "media", "base64", "blob", "file"),
+    "input_file",
+)
+"""Types of parts whose data are no text."""
+
+
 def text_of(value: Any) -> str | None:
     """What a result, a document's source or a list of blocks says as text; None where it is no text."""
     if isinstance(value, str):
@@ -389,6 +396,8 @@ def text_of(value: Any) -> str | None:
     if "json" in value and len(value) == 1:
         return as_text(value["json"])
     kind = value.get("type")
+    if kind in _NO_TEXTS:
+        return None
     if kind == "json" and "value" in value:
         return as_text(value["value"])
     for name in ("content", "source", "value", "data"):

@@ -14,6 +14,7 @@ the document whose text it has. What stands in a result around retrieved texts, 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
@@ -109,7 +110,8 @@ def find(
     work = work or WorkBudget()
     work.add(len(retrieved), _OF_NORMALISED * sum(len(document.text or "") for document in retrieved))
     texts, n_empty = _by_text(retrieved)
-    work.add(len(texts) * len(messages), len(texts) * sum(len(message.content) for message in messages))
+    n_characters = sum((3 if message.read else 1) * len(message.content) for message in messages)
+    work.add(len(texts) * len(messages), len(texts) * n_characters)
     read = _Read(messages, work)
     prompt = [_Message(message.content) if message.role != "assistant" else None for message in messages]
     occupied: dict[int, list[tuple[int, int]]] = {}
@@ -119,16 +121,15 @@ def find(
     # The longest first, so that what stands within a longer text is seen to do so.
     for document in sorted(texts, key=lambda text: -len(text.plain)):
         is_within = False
-        for number, message in enumerate(prompt):
-            for start, end in message.spots(document.plain) if message is not None else ():
-                others = occupied.setdefault(number, [])
-                if _is_within(start, end, others):
-                    is_within = True
-                    continue
-                if (n_places := n_places + 1) > MOST_PLACES:
-                    raise Unusable(Reason.TOO_MANY_DOCUMENTS)
-                document.spots.append((number, start, end))
-                insort(others, (start, end))
+        for number, start, end in _spots(document, prompt, messages):
+            others = occupied.setdefault(number, [])
+            if _is_within(start, end, others):
+                is_within = True
+                continue
+            if (n_places := n_places + 1) > MOST_PLACES:
+                raise Unusable(Reason.TOO_MANY_DOCUMENTS)
+            document.spots.append((number, start, end))
+            insort(others, (start, end))
         if not document.spots and document.plain not in read.records:
             if is_within:
                 raise Unusable(Reason.DOCUMENT_WITHIN_ANOTHER)
@@ -149,7 +150,7 @@ def find(
     out: list[LoggedDocument] = []
     left: list[AbsentDocument] = []
     for document in texts:
-        hashed = _hash_of(document.plain)
+        hashed = hash_of(document.plain)
         ids = tuple(document.ids) or (f"sha256:{hashed[:32]}",)
         if document.plain in absent:
             left += [AbsentDocument(id_, hashed) for id_ in ids]
@@ -169,7 +170,25 @@ def find(
     return FoundDocuments((*out, *read.rest(out)), tuple(left), n_empty)
 
 
-def _hash_of(plain: str) -> str:
+def _spots(
+    document: _Text, prompt: Sequence[_Message | None], messages: Sequence[LoggedMessage]
+) -> Iterator[tuple[int, int, int]]:
+    """Where a document stands: in results of tools also as JSON writes it."""
+    written: set[str] | None = None
+    for number, message in enumerate(prompt):
+        if message is None:
+            continue
+        yield from ((number, *spot) for spot in message.spots(document.plain))
+        if messages[number].read:
+            if written is None:
+                forms = (json.dumps(document.text, ensure_ascii=is_ascii)[1:-1] for is_ascii in (False, True))
+                written = set(map(normalised, forms)) - {document.plain}
+            for escaped in written:
+                yield from ((number, *spot) for spot in message.spots(escaped))
+
+
+def hash_of(plain: str) -> str:
+    """SHA-256 of a text with single spaces, which tells documents apart."""
     return hashlib.sha256(plain.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -241,7 +260,7 @@ class _Read:
             if before is not None:
                 out[plain] = replace(before, places=(*before.places, *places))
                 continue
-            hashed = _hash_of(plain)
+            hashed = hash_of(plain)
             out[plain] = LoggedDocument(f"sha256:{hashed[:32]}", hashed, text, places, name=records[0].name)
         return list(out.values())
 
