@@ -34,6 +34,8 @@ from leakmeter.data.traces.span import TraceSpan
 
 _SEARCHING: Final = ("retriever", "reranker")
 _HIDING: Final = (*_SEARCHING, "tool")
+_OF_MESSAGE: Final = 16
+"""Steps that a message takes to be read again, and times that its characters are passed over."""
 # Of these a call may have had no answer because nothing was meant for the recipient.
 _OF_NO_ANSWER = (Reason.NO_DOCUMENTS, Reason.DOCUMENT_NOT_FOUND, Reason.NO_ANSWER, Reason.FAILED)
 
@@ -109,7 +111,10 @@ def _of_call(
     found: FoundDocuments | None = None
     replies: list[tuple[LoggedReply, Sequence[LoggedMessage], FoundDocuments]] = []
     for reply in call.replies():
-        work.add(len(prompt) + len(reply.calls) ** 2)
+        # Calls of one turn have those before them in theirs, and what its server's tools returned is read again.
+        work.add(len(reply.calls) ** 2)
+        if reply.continues:
+            work.add(_OF_MESSAGE * len(prompt), _OF_MESSAGE * sum(len(message.content) for message in prompt))
         read = [*(prompt if reply.continues else call.prompt()), *reply.before]
         if found is None or read != prompt:
             prompt, messages = read, checked(_labelled(read, tree.tools))
