@@ -212,8 +212,8 @@ class LoggedAnswer:
 class Reason(StrEnum):
     """Why a record, or a call of a model, is left out.
 
-    >>> Reason("no-documents").sentence
-    'Nothing was retrieved for this call.'
+    >>> Reason("no-answer").sentence
+    'The call has no answer, or an empty one.'
     """
 
     sentence: str
@@ -239,9 +239,18 @@ class Reason(StrEnum):
     NO_QUESTION = "no-question", "The prompt has no message of role 'user'."
     NO_ANSWER = "no-answer", "The call has no answer, or an empty one."
     FAILED = "failed", "The call failed."
-    NO_DOCUMENTS = "no-documents", "Nothing was retrieved for this call."
-    DOCUMENT_WITHOUT_TEXT = "document-without-text", "The log has a retrieved document's id but not its text."
-    DOCUMENT_NOT_FOUND = "document-not-found", "The prompt contains no part of a retrieved text."
+    NO_DOCUMENTS = (
+        "no-documents",
+        "Nothing was retrieved for this call; log retrievals as spans of their kind, or results of tools as messages.",
+    )
+    DOCUMENT_WITHOUT_TEXT = (
+        "document-without-text",
+        "The log has a retrieved document's id but not its text; log the texts of documents too.",
+    )
+    DOCUMENT_NOT_FOUND = (
+        "document-not-found",
+        "The prompt contains no part of a retrieved text; log the messages as the model was sent them.",
+    )
     DOCUMENT_CHANGED = (
         "document-changed",
         "The prompt contains only part of a retrieved text, not all of it as retrieved.",
