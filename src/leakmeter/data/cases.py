@@ -83,7 +83,7 @@ _MOST_HINTS: Final = 100
 _SHORT: Final = 40
 """Characters of a context below which it may be an id."""
 
-RowOutcome = Fields | Case | DataError
+RowOutcome = Fields | Case | ChatCases | DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +174,13 @@ def cases_of(
         try:
             if isinstance(content, DataError):
                 raise content
-            if isinstance(content, Case):
+            if isinstance(content, Case | ChatCases):
                 if marker is not None:
                     raise DataError(
                         f"{row.where}: --context-from is for texts, and this row already has a separate context"
                     )
-                found, reference = ChatCases([ChatCase(content, is_own=True)]), None
+                found = ChatCases([ChatCase(content, is_own=True)]) if isinstance(content, Case) else content
+                found, reference = _wanted(found, emissions), None
             else:
                 hint = partial(_hint_of_row, row, shape, on_rows)
                 if preset is None:
@@ -203,7 +204,7 @@ def cases_of(
             continue
         seen.update(dict.fromkeys((each.case.id for each in found.cases), row))
         read.add(found, reference)
-    cases, references = read.kept()
+    cases, references = read.kept(emissions)
     if not cases:
         noun = named_file(data, "data file") if isinstance(data, str | Path) else "the data"
         if problems:
@@ -237,6 +238,12 @@ def cases_of(
     return ReadCases(
         tuple(cases), tuple(problems), tuple(references), NATIVE if preset is None else preset.name, tuple(notes)
     )
+
+
+def _wanted(found: ChatCases, emissions: EmissionOptions) -> ChatCases:
+    """Cases that were made elsewhere, of the channels that are measured."""
+    is_wanted = (each.case.emission is None or each.case.emission.channel in emissions.channels for each in found.cases)
+    return replace(found, cases=[each for each, wanted in zip(found.cases, is_wanted, strict=True) if wanted])
 
 
 def _commonest(problems: Sequence[str]) -> str:
@@ -568,12 +575,20 @@ class _CasesRead:
             else:
                 self.found.append((each, reference if each.is_own else None))
 
-    def kept(self) -> tuple[list[Case], list[str | None]]:
-        """Without earlier turns that are rows of their own, as where each request has the whole chat before it."""
+    def kept(self, emissions: EmissionOptions) -> tuple[list[Case], list[str | None]]:
+        """Without earlier turns that are rows of their own, as where each request has the whole chat before it, or that
+        are not wanted: a conversation may be of several rows."""
+        last: dict[str, int] = {}
+        for each, _ in self.found if emissions.turns == "last" else ():
+            if (emission := each.case.emission) is not None:
+                last[emission.conversation] = max(last.get(emission.conversation, 0), emission.turn)
         seen = {_said(each.case) for each, _ in self.found if each.is_own}
         cases: list[Case] = []
         references: list[str | None] = []
         for each, reference in self.found:
+            emission = each.case.emission
+            if last and emission is not None and emission.turn < last[emission.conversation]:
+                continue
             if not each.is_own:
                 if (said := _said(each.case)) in seen:
                     continue
@@ -748,7 +763,7 @@ def logged_case(path: str | Path, response: str | None = None, *, context_from: 
         (only,) = answers
         if isinstance(only, DataError):
             raise only
-        assert not isinstance(only, Case)
+        assert not isinstance(only, ChatCases)
         fields = {name: held for name, held in only.items() if name in ("messages", "response")}
     if response is not None:
         if "response" in fields:

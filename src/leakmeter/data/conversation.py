@@ -443,7 +443,7 @@ class _Building:
 
     def _parts(self, name: str, text: str) -> tuple[tuple[Document, ...], tuple[int, ...]]:
         """A result as one source; of a list of named documents in JSON, each of them."""
-        cut = list(_documents_within(text))
+        cut = list(documents_within(text))
         if not cut:
             return (Document(name, text),), (0,)
         parts: list[Document] = []
@@ -478,7 +478,7 @@ class _Building:
                 self._calls[entry.call_id] = entry.name
             else:
                 self._waiting.append(entry.name)
-            if _says_something(entry.text):
+            if says_something(entry.text):
                 begun = Message("assistant", name, parts, calls=(*calls, ToolCall(entry.name, "")))
                 channel, recipient = channel_of(entry.name)
                 self.emitted.append(Emitted(self.messages, entry.text, begun, self._turn, channel, recipient))
@@ -516,13 +516,13 @@ def channel_of(tool: str) -> tuple[Channel, str]:
     return ("memory", tool) if _MEMORY.search(tool) else ("tool", tool)
 
 
-def _says_something(arguments: str) -> bool:
+def says_something(arguments: str) -> bool:
     with suppress(ValueError, RecursionError):
         return json.loads(arguments) not in (None, {}, [], "")
     return bool(arguments.strip())
 
 
-def _documents_within(text: str) -> Iterator[tuple[int, int, str]]:
+def documents_within(text: str) -> Iterator[tuple[int, int, str]]:
     """Where the records of a list in JSON begin and end, and what each is called; nothing where one has no name or no
     text."""
     opening = _LIST_OF_RESULTS.match(text)
@@ -547,6 +547,15 @@ def _documents_within(text: str) -> Iterator[tuple[int, int, str]]:
         at = end
     if len({name for _, _, name in found}) == len(found):
         yield from found
+
+
+def text_within(text: str) -> str | None:
+    """What a record in JSON says as a document, without what else it has; None of any other text."""
+    if text.lstrip()[:1] != "{":
+        return None
+    with suppress(ValueError, RecursionError):
+        return described(json.loads(text)).text
+    return None
 
 
 def _name_within(value: object) -> str | None:

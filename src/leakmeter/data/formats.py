@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from leakmeter.core.case import SYSTEM_ROLES, Case
+from leakmeter.core.case import SYSTEM_ROLES
 from leakmeter.core.record import JsonObject
-from leakmeter.data.chat import answer_text
+from leakmeter.data.chat import ChatCases, answer_text
 from leakmeter.data.conversation import is_part_of_conversation
 from leakmeter.data.foreign import answer_of, described, parts_of, request_of, turn_of
 from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell, parsed_list
@@ -29,7 +29,7 @@ class DataFormat:
     about: str
     """Which of its fields become which, as shown when the format was found out."""
     fits: Callable[[Fields], bool]
-    read: Callable[[Iterable[tuple[DataRow, Fields]]], Iterator[tuple[DataRow, Fields | Case | DataError]]]
+    read: Callable[[Iterable[tuple[DataRow, Fields]]], Iterator[tuple[DataRow, Fields | ChatCases | DataError]]]
     """Rows with their fields to cases, or their fields; a row may hold several cases, and a case may be of two rows."""
 
 
