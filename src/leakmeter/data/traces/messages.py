@@ -17,7 +17,7 @@ from typing import Any, Final
 from leakmeter.core.case import ToolCall
 from leakmeter.core.plain import half_pair
 from leakmeter.data import foreign
-from leakmeter.data.conversation import Entry, documents_within, entries_of
+from leakmeter.data.conversation import ConversationEntry, documents_within, entries_of
 from leakmeter.data.foreign import ROLES, first, joined_answer, name_of, parsed, turn_of
 from leakmeter.data.traces.answer import LoggedMessage, ReadText, Reason, Unusable
 from leakmeter.data.traces.plainly import is_record
@@ -116,13 +116,13 @@ class _Tools:
     waiting: deque[str] = field(default_factory=deque)
     """Of calls without an id whose results did not come yet."""
 
-    def add(self, call: Entry) -> None:
+    def add(self, call: ConversationEntry) -> None:
         if call.call_id is None:
             self.waiting.append(call.name)
         else:
             self.of_call[call.call_id] = call.name
 
-    def of(self, result: Sequence[Entry]) -> str:
+    def of(self, result: Sequence[ConversationEntry]) -> str:
         first = result[0]
         own = first.name if len(result) == 1 else ""
         tool = self.of_call.get(first.call_id or "") or own
@@ -155,7 +155,7 @@ def _messages(logged: object, tools: _Tools) -> Iterator[LoggedMessage]:
         yield LoggedMessage(role, "")
 
 
-def _kind(entry: Entry) -> tuple[str, str | None]:
+def _kind(entry: ConversationEntry) -> tuple[str, str | None]:
     """What entries one after another make a message of."""
     if entry.kind in ("answer", "call"):
         return "said", None
@@ -164,7 +164,7 @@ def _kind(entry: Entry) -> tuple[str, str | None]:
     return "text", None
 
 
-def _entries(logged: object) -> tuple[str, list[Entry]]:
+def _entries(logged: object) -> tuple[str, list[ConversationEntry]]:
     """A message's role and what it holds, without what the model reasoned; `Unusable` of what is no text."""
     role, held = "assistant", logged
     if not (is_record(logged) and logged.get("type") in foreign.ITEMS and not logged.get("role")):
@@ -187,7 +187,7 @@ def _entries(logged: object) -> tuple[str, list[Entry]]:
         is_broken = any(half_pair(text) is not None for text in foreign.strings(held))
         raise Unusable(Reason.NOT_UNICODE if is_broken else Reason.NOT_TEXT) from None
     known: set[str] = set()
-    out: list[Entry] = []
+    out: list[ConversationEntry] = []
     for entry in entries:
         if entry.kind == "call" and entry.call_id is not None:
             # Some libraries have a call both among the parts and beside them.
@@ -212,7 +212,9 @@ def _part(part: object) -> object:
     return part
 
 
-def _joined(entries: Iterable[Entry], between: str, tool: str | None = None) -> tuple[str, tuple[ReadText, ...]]:
+def _joined(
+    entries: Iterable[ConversationEntry], between: str, tool: str | None = None
+) -> tuple[str, tuple[ReadText, ...]]:
     """Texts as one, and which parts of it were read: of the result of a tool all, beside a question the documents."""
     texts: list[str] = []
     read: list[ReadText] = []

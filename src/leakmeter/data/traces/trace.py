@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from leakmeter.data.conversation import Emitted, Entry, emissions_of, says_something
+from leakmeter.data.conversation import ConversationEntry, Emitted, emissions_of, says_something
 from leakmeter.data.mapping import unused
 from leakmeter.data.traces.answer import LoggedAnswer, LoggedMessage, Reason, Refused, Unusable
 from leakmeter.data.traces.messages import LoggedReply, checked
@@ -174,8 +174,8 @@ def _of_call(
 
 def _emissions(reply: LoggedReply) -> list[Emitted]:
     """The text of a reply, and the arguments of each call in it that has some."""
-    said = [Entry("answer", reply.text)] if reply.text else []
-    return emissions_of([*said, *(Entry("call", call.arguments, call.name) for call in reply.calls)])
+    said = [ConversationEntry("answer", reply.text)] if reply.text else []
+    return emissions_of([*said, *(ConversationEntry("call", call.arguments, call.name) for call in reply.calls)])
 
 
 def _n_emitted(reply: LoggedReply) -> int:
