@@ -27,7 +27,9 @@ from leakmeter.data.chat import (
     OnlySystemContextError,
     answer_text,
     cases_of_chat,
+    chosen,
     context_marker,
+    texts_marker,
 )
 from leakmeter.data.conversation import ALL_EMISSIONS, EmissionOptions, entries_of, is_api_error
 from leakmeter.data.foreign import Unread, fields_of, has_reasoned, plain
@@ -57,6 +59,8 @@ from leakmeter.text.repeats import is_repeated
 
 FIELDS: Final = ("id", "context", "query", "response", "decoding", "reference", "messages")
 NATIVE: Final = "native"
+MARKED: Final = "marked"
+"""A field that presets give beside messages: documents that stand in them word for word, and are the context."""
 _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "query": ("question", "user_input", "input", "prompt", "user_query", "instruction"),
     "context": (
@@ -83,7 +87,7 @@ _MOST_HINTS: Final = 100
 _SHORT: Final = 40
 """Characters of a context below which it may be an id."""
 
-RowOutcome = Fields | Case | DataError
+RowOutcome = Fields | Case | ChatCases | DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +183,9 @@ def cases_of(
                     raise DataError(
                         f"{row.where}: --context-from is for texts, and this row already has a separate context"
                     )
-                found, reference = ChatCases([ChatCase(content, is_own=True)]), None
+                found, reference = chosen(ChatCases([ChatCase(content, is_own=True)]), emissions), None
+            elif isinstance(content, ChatCases):
+                found, reference = chosen(content, emissions), None
             else:
                 hint = partial(_hint_of_row, row, shape, on_rows)
                 if preset is None:
@@ -655,6 +661,8 @@ def cases_of_fields(
     reference = None if reference is None else checked_text(reference, "reference", where)
     response = value.get("response")
     if "messages" in value:
+        if marker is None and MARKED in value:
+            marker = texts_marker(_documents(value[MARKED], where))
         if value.get("query"):
             raise DataError(f"{where}: the last user message is the query; leave 'query' out")
         is_blocks = isinstance(response, list)
@@ -748,7 +756,7 @@ def logged_case(path: str | Path, response: str | None = None, *, context_from: 
         (only,) = answers
         if isinstance(only, DataError):
             raise only
-        assert not isinstance(only, Case)
+        assert isinstance(only, Mapping)
         fields = {name: held for name, held in only.items() if name in ("messages", "response")}
     if response is not None:
         if "response" in fields:

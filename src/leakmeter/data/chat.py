@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Emission, Message
@@ -20,6 +21,7 @@ from leakmeter.data.conversation import (
     EmissionOptions,
     Emitted,
     Entry,
+    cut_at,
     emissions_of,
     entries_of,
     has_sources,
@@ -33,6 +35,8 @@ from leakmeter.text.entities import pattern
 _ROLE = re.compile(r"[a-z][a-z_]*")
 _LONGEST_NAME = 60
 _FREE_SECONDS: Final = 0.05
+_MOST_PLACES: Final = 1000
+"""At which one document is looked for in a message."""
 SYSTEM: Final = "system"
 """In the place of a pattern: the system prompt is what is meant."""
 ContextMarker = Callable[[tuple[Message, ...], str], tuple[Message, ...]]
@@ -144,6 +148,17 @@ class ChatCases:
     """Emissions before which nothing was read, so that there is nothing to measure."""
 
 
+def chosen(found: ChatCases, options: EmissionOptions) -> ChatCases:
+    """Of cases that are emissions of a conversation already, those that are measured."""
+    last = max((each.case.emission.turn for each in found.cases if each.case.emission is not None), default=1)
+    kept: list[ChatCase] = []
+    for each in found.cases:
+        emission = each.case.emission or Emission(each.case.id, last)
+        if emission.channel in options.channels and (options.turns == "all" or emission.turn == last):
+            kept.append(each)
+    return replace(found, cases=kept)
+
+
 def cases_of_chat(
     id_: str,
     value: object,
@@ -208,7 +223,7 @@ def _of_conversation(
         messages = _with_more(each.messages, marker, where)
         if any(message.role == "user" for message in messages) and Case("", messages=messages).context_documents:
             read.append((each, messages))
-    ids = _ids(id_, [each for each, _ in read])
+    ids = ids_of(id_, [each.of(id_) for each, _ in read])
     cases = [
         ChatCase(
             Case(
@@ -226,15 +241,15 @@ def _of_conversation(
     return ChatCases(cases, len(wanted) - len(read))
 
 
-def _ids(id_: str, emitted: Sequence[Emitted]) -> list[str]:
-    """Of a conversation with several emissions: its own, the turn, and what a tool is called."""
-    if len(emitted) == 1:
-        return [id_]
-    out: list[str] = []
-    for each in emitted:
-        beside = "" if each.channel == "answer" else f" {each.recipient if each.begun else each.channel}"
-        out.append(unused(f"{id_}.{each.turn}{beside}", out))
-    return out
+def ids_of(conversation: str, emissions: Sequence[Emission]) -> list[str]:
+    """Of a conversation with several emissions: its own, the turn, and who or what received it, but for the user."""
+    if len(emissions) == 1:
+        return [conversation]
+    out: dict[str, None] = {}
+    for each in emissions:
+        who = {"answer": "", "reasoning": " reasoning"}.get(each.channel, f" {each.recipient}")
+        out[unused(f"{conversation}.{each.turn}{who}", out)] = None
+    return list(out)
 
 
 def _with_more(messages: tuple[Message, ...], marker: ContextMarker | None, where: str) -> tuple[Message, ...]:
@@ -352,6 +367,42 @@ def context_marker(context_from: str | None) -> ContextMarker | None:
     return partial(_matches_marked, compiled, groups, _Patience())
 
 
+def texts_marker(documents: Sequence[Document]) -> ContextMarker:
+    """Of a chat in whose messages these documents stand word for word: they are the context, and all else stays."""
+    return partial(_texts_marked, documents)
+
+
+def _texts_marked(documents: Sequence[Document], messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
+    marked = tuple(with_documents(message, documents) for message in messages)
+    if not any(message.retrieved for message in marked):
+        raise DataError(f"{where}: none of the retrieved texts stands in the prompt word for word")
+    return marked
+
+
+def with_documents(message: Message, documents: Sequence[Document]) -> Message:
+    """A message that stays, but for the places in which a document's text stands; of overlapping ones the first, and
+    of those that begin together the longest."""
+    text = message.text
+    found = sorted(
+        (at, -len(document.text), n)
+        for n, document in enumerate(documents)
+        for at in islice(_places(document.text, text), _MOST_PLACES)
+    )
+    spans: list[tuple[int, int, str]] = []
+    for start, length, n in found:
+        if not spans or start >= spans[-1][1]:
+            spans.append((start, start - length, documents[n].name))
+    parts, retrieved = cut_at(message.name, text, spans)
+    return replace(message, parts=parts, retrieved=retrieved, fixed=True)
+
+
+def _places(part: str, text: str) -> Iterator[int]:
+    at = text.find(part) if part.strip() else -1
+    while at >= 0:
+        yield at
+        at = text.find(part, at + len(part))
+
+
 def _system_marked(messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
     if not any(message.role in SYSTEM_ROLES for message in messages):
         raise DataError(f"{where}: --context-from {SYSTEM} measures the message of role 'system', and there is none")
@@ -389,31 +440,24 @@ def _matches_marked(
     turn = messages[at]
     names = {message.name for message in messages}
     text = "\n".join(part.text for part in turn.parts)
-    parts: list[Document] = []
-    retrieved: list[int] = []
-    cursor = 0
     began = time.monotonic()
     try:
         found = list(_matches(compiled, groups, text, where))
     finally:
         patience.add(time.monotonic() - began)
+    spans: list[tuple[int, int, str]] = []
     for start, end, group in found:
-        if text[cursor:start]:
-            parts.append(Document(turn.name, text[cursor:start]))
-        retrieved.append(len(parts))
         name = unused(group, names)
         names.add(name)
-        parts.append(Document(name, text[start:end]))
-        cursor = end
-    if text[cursor:]:
-        parts.append(Document(turn.name, text[cursor:]))
+        spans.append((start, end, name))
+    parts, retrieved = cut_at(turn.name, text, spans)
     if not retrieved:
         raise DataError(f"{where}: --context-from finds nothing in the last user message")
     if not any(part.text.strip() for i, part in enumerate(parts) if i not in retrieved):
         raise DataError(
             f"{where}: --context-from matches the whole last user message; leave the query out of the match"
         )
-    marked = replace(turn, parts=tuple(parts), retrieved=tuple(retrieved))
+    marked = replace(turn, parts=parts, retrieved=retrieved)
     return (*messages[:at], marked, *messages[at + 1 :])
 
 

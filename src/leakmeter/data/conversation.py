@@ -34,7 +34,10 @@ _OWN_NAMES: Final = (
     "file_name",
     "filename",
     "file_path",
+    "filepath",
     "path",
+    "uri",
+    "url",
     "name",
     "doc_id",
     "document_id",
@@ -46,11 +49,9 @@ _LIST_OF_RESULTS = re.compile(
     r'"(?:results|hits|documents|docs|chunks|items|matches|nodes|records|rows|data|content)"\s*:\s*)?\['
 )
 """How JSON begins that is a list of what was found, or an object that has one."""
+_MCP: Final = frozenset(("isError", "structuredContent"))
+"""What a result of the Model Context Protocol has beside its content."""
 _MEMORY = re.compile(r"memor(?:y|ies)|remember|(?:^|[_.\-])(?:save|store|write)_?(?:note|fact)", re.IGNORECASE)
-_AGENT = re.compile(
-    r"(?:transfer|hand_?off|delegate|escalate|ask|call|message|send|forward)_?(?:message_)?(?:to|agent)?_?(.*agent.*|.*)",
-    re.IGNORECASE,
-)
 _AGENT = re.compile(
     r"(?:transfer_to|hand_?off(?:_to)?|delegate_to|(?:ask|call|message|send_to)_agent)_?(.*)", re.IGNORECASE
 )
@@ -209,7 +210,11 @@ def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[Ent
         if text := foreign.reasoning_text(part.logged):
             yield Entry("reasoning", text, role=role, message=number)
         return
-    if part.kind in foreign.SAID_NOTHING:
+    if part.kind == "refusal":
+        # What the user was told instead of an answer.
+        yield Entry("answer", checked_text(get("refusal") or get("text"), "refusal", at), role=role, message=number)
+        return
+    if part.kind in foreign.SAID_NOTHING or part.kind.startswith("data-"):
         return
     if part.kind in foreign.CALL_PARTS or foreign.is_call(part.kind):
         call = _call(part.logged, role, number, at, kind=part.kind)
@@ -220,7 +225,7 @@ def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[Ent
             yield from _results(result, call.name, call.call_id, role, number, at)
         return
     if part.kind in foreign.RESULT_PARTS or part.kind.endswith(("_result", "_output")):
-        inner = get(part.kind) if part.kind in ("toolResult",) else part.logged
+        inner = held if isinstance(held := get(part.kind), Mapping) else part.logged
         look = getter(inner)
         id_ = next((id_ for name in foreign.CALL_IDS if (id_ := foreign.name_of(look(name)))), None)
         origin = getter(look("origin"))
@@ -263,7 +268,11 @@ def _document(held: Any, role: str, number: int, at: str) -> Entry:
 def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: str) -> Iterator[Entry]:
     """What a tool returned: a text, blocks, a record, or documents each with a name of its own."""
     role = "tool" if role in TURN_ROLES else role
-    if isinstance(held, Mapping) and isinstance(held.get("content"), list) and "isError" in held:
+    if (
+        isinstance(held, Mapping)
+        and isinstance(held.get("content"), list)
+        and {"isError", "structuredContent"} & held.keys()
+    ):
         # A result of MCP: the model read its blocks; what is structured says the same again.
         held = held["content"] or held.get("structuredContent")
     blocks = held if isinstance(held, list) and held and all(isinstance(part, Mapping) for part in held) else []
@@ -313,6 +322,23 @@ def _is_document(part: Mapping[Any, Any]) -> bool:
         return True
     has_name = any(isinstance(part.get(name), str) for name in ("filename", "title", "url"))
     return part.get("type") not in ("text", "json") and has_name and foreign.text_of(part) is not None
+
+
+def cut_at(name: str, text: str, spans: Iterable[tuple[int, int, str]]) -> tuple[tuple[Document, ...], tuple[int, ...]]:
+    """A text as parts that are one text together: each of the spans (start, end, name), in their order, as a document
+    of its own, and the rest under `name`; and the numbers of the documents."""
+    parts: list[Document] = []
+    retrieved: list[int] = []
+    cursor = 0
+    for start, end, own in spans:
+        if cursor < start:
+            parts.append(Document(name, text[cursor:start]))
+        retrieved.append(len(parts))
+        parts.append(Document(own, text[start:end]))
+        cursor = end
+    if cursor < len(text):
+        parts.append(Document(name, text[cursor:]))
+    return tuple(parts), tuple(retrieved)
 
 
 # --- from entries to turns and emissions ------------------------------------------------------------------------------
@@ -442,18 +468,8 @@ class _Building:
         cut = list(_documents_within(text))
         if not cut:
             return (Document(name, text),), (0,)
-        parts: list[Document] = []
-        retrieved: list[int] = []
-        cursor = 0
-        for start, end, own in cut:
-            if cursor < start:
-                parts.append(Document(name, text[cursor:start]))
-            retrieved.append(len(parts))
-            parts.append(Document(self._named(own), text[start:end]))
-            cursor = end
-        if cursor < len(text):
-            parts.append(Document(name, text[cursor:]))
-        return tuple(parts), tuple(retrieved)
+        names = {own: self._named(own) for own in dict.fromkeys(own for _, _, own in cut)}
+        return cut_at(name, text, [(start, end, names[own]) for start, end, own in cut])
 
     def _emitted(self, entries: Sequence[Entry]) -> None:
         """A turn of the model's."""

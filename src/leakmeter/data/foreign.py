@@ -73,7 +73,6 @@ SAID_NOTHING: Final = (
     "source-document",
     "mcp_list_tools",
     "mcp_approval_request",
-    "refusal",
 )
 """Parts and items in which nobody says, calls or reads anything."""
 _REASONED: Final = (*REASONED, "step-start")
@@ -117,7 +116,7 @@ _UNDERSTOOD: Final = (
     *("role", "content", "name", "parts", "contents", "type", "tool_call_id", "function", "refusal", "end_turn"),
     # What a program keeps of a message, and no model reads.
     *("id", "model", "source", "metadata", "created_at", "createdAt", "timestamp", "finish_reason", "stop_reason"),
-    *("annotations", "usage", "status"),
+    *("annotations", "usage", "status", "meta", "end_turn", "is_error", "response_metadata", "usage_metadata"),
 )
 """Fields of a message that hold what it says, or that are no part of what a model reads."""
 _SHELLS: Final = ("node", "document", "kwargs")
@@ -246,7 +245,7 @@ def turn_of(message: Any) -> Turn:
     calls = next((called for look in looks for name in CALLS if (called := look(name))), ())
     unknown = "tool_calls" if calls else None
     if has_role and isinstance(fields, Mapping) and not blocks:
-        filled = (name for name, value in fields.items() if value not in (None, [], {}))
+        filled = (name for name, value in fields.items() if value not in (None, [], {}, "", False))
         is_answer = isinstance(role, str) and ROLES.get(role, role) == "assistant"
         known = (*_UNDERSTOOD, *_REASONED) if is_answer else _UNDERSTOOD
         unknown = next((str(name) for name in filled if name not in known), None)
@@ -400,7 +399,8 @@ def text_of(value: Any) -> str | None:
 def reasoning_text(part: Any) -> str:
     """What a part of reasoning says; empty where it is sealed."""
     held = part.get("reasoningContent", part) if isinstance(part, Mapping) else part
-    held = held.get("reasoningText", held) if isinstance(held, Mapping) else held
+    for name in ("reasoningText", "reasoning"):
+        held = held[name] if isinstance(held, Mapping) and isinstance(held.get(name), Mapping) else held
     get = getter(held)
     for name in ("text", "thinking", "content", "reasoning", "summary", "reasoning_text"):
         if (text := text_of(get(name))) is not None:
