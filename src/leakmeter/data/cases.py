@@ -32,7 +32,7 @@ from leakmeter.data.chat import (
     texts_marker,
 )
 from leakmeter.data.conversation import ALL_EMISSIONS, EmissionOptions, entries_of, is_api_error
-from leakmeter.data.foreign import Unread, fields_of, has_reasoned, plain
+from leakmeter.data.foreign import Unread, fields_of, has_reasoned, is_of_blocks, plain
 from leakmeter.data.formats import DataFormat
 from leakmeter.data.mapping import (
     Fields,
@@ -692,7 +692,7 @@ def cases_of_fields(
 
 def _response_of(value: object, where: str) -> str:
     """A text, or one that is logged as a list of blocks, each with its type."""
-    if isinstance(value, list) and value and all(isinstance(part, Mapping) and "type" in part for part in value):
+    if is_of_blocks(value):
         return answer_text(value, f"{where}: 'response'")
     return _text_of(value, "response", where)
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, Final, Literal, cast, get_args
 
 from leakmeter.core.case import SYSTEM_ROLES, TURN_ROLES, Channel, Document, Emission, Message, ToolCall
@@ -51,6 +51,10 @@ _LIST_OF_RESULTS = re.compile(
 """How JSON begins that is a list of what was found, or an object that has one."""
 _MCP: Final = frozenset(("isError", "structuredContent"))
 """What a result of the Model Context Protocol has beside its content."""
+_TEXT_OF_BLOCK = re.compile(r'"text"\s*:\s*"')
+_STRUCTURED = re.compile(r'"structuredContent"\s*:\s*')
+_MOST_BLOCKS: Final = 1000
+"""Of a result of MCP that are looked into."""
 _MEMORY = re.compile(r"memor(?:y|ies)|remember|(?:^|[_.\-])(?:save|store|write)_?(?:note|fact)", re.IGNORECASE)
 _AGENT = re.compile(
     r"(?:transfer_to|hand_?off(?:_to)?|delegate_to|(?:ask|call|message|send_to)_agent)_?(.*)", re.IGNORECASE
@@ -465,7 +469,7 @@ class _Building:
 
     def _parts(self, name: str, text: str) -> tuple[tuple[Document, ...], tuple[int, ...]]:
         """A result as one source; of a list of named documents in JSON, each of them."""
-        cut = list(_documents_within(text))
+        cut = _documents_within(text)
         if not cut:
             return (Document(name, text),), (0,)
         names = {own: self._named(own) for own in dict.fromkeys(own for _, _, own in cut)}
@@ -534,12 +538,27 @@ def _says_something(arguments: str) -> bool:
     return bool(arguments.strip())
 
 
-def _documents_within(text: str) -> Iterator[tuple[int, int, str]]:
+def _documents_within(text: str) -> list[tuple[int, int, str]]:
     """Where the records of a list in JSON begin and end, and what each is called; nothing where one has no name or no
-    text."""
-    opening = _LIST_OF_RESULTS.match(text)
+    text. A result of MCP that was logged whole may have the same records twice, within a text and beside it."""
+    found = _records_within(text, 0)
+    if found or not text.lstrip().startswith("{") or not any(f'"{name}"' in text for name in _MCP):
+        return found
+    for literal in islice(_TEXT_OF_BLOCK.finditer(text), _MOST_BLOCKS):
+        with suppress(ValueError, RecursionError):
+            inner, _ = json.JSONDecoder().raw_decode(text, literal.end() - 1)
+            if cut := _records_within(inner, 0):
+                places = _places_of(inner, text, literal.end())
+                found += ((places[start], places[end], name) for start, end, name in cut)
+    if beside := _STRUCTURED.search(text):
+        found += _records_within(text, beside.end())
+    return sorted(found)
+
+
+def _records_within(text: str, at: int) -> list[tuple[int, int, str]]:
+    opening = _LIST_OF_RESULTS.match(text, at)
     if opening is None:
-        return
+        return []
     decoder = json.JSONDecoder()
     found: list[tuple[int, int, str]] = []
     at = opening.end()
@@ -547,18 +566,30 @@ def _documents_within(text: str) -> Iterator[tuple[int, int, str]]:
         while at < len(text) and text[at] in " \t\r\n,":
             at += 1
         if at >= len(text) or text[at] == "]":
-            break
+            return found
         try:
             value, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            return
+            return []
         name = _name_within(value)
         if name is None:
-            return
+            return []
         found.append((at, end, name))
         at = end
-    if len({name for _, _, name in found}) == len(found):
-        yield from found
+
+
+def _places_of(inner: str, text: str, at: int) -> list[int]:
+    """Where each character of what a literal in JSON says stands in the text, and where the literal ends."""
+    places: list[int] = []
+    n = 0
+    while n < len(inner):
+        places.append(at)
+        width = 1 if text[at] != "\\" else 6 if text[at + 1] == "u" else 2
+        if width == 6 and ord(inner[n]) > 0xFFFF:
+            width = 12  # two halves of a pair
+        at += width
+        n += 1
+    return [*places, at]
 
 
 def _name_within(value: object) -> str | None:

@@ -278,6 +278,15 @@ def _part(logged: Any) -> ContentPart:
     return ContentPart("text" if kind is None or kind in _TEXT_PARTS else str(kind), text, logged)
 
 
+def is_of_blocks(value: object) -> bool:
+    """Whether a list is one text in blocks, each with its type or with nothing but its text; not one of documents."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(part, Mapping) and ("type" in part or set(part) == {"text"}) for part in value)
+    )
+
+
 def spoken(parts: Iterable[ContentPart]) -> list[ContentPart]:
     """Parts of an assistant's message without its reasoning."""
     return [part for part in parts if part.kind not in _REASONED]

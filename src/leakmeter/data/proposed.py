@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -244,12 +245,19 @@ def _places(value: Any, path: str, name: str, depth: int, *, every_text: bool = 
                 at, called = f"{path}.{key}" if path else key, key if says else name
                 yield from _places(held, at, called, depth + 1, every_text=every_text)
     elif isinstance(value, list) and value and all(isinstance(record, Mapping) for record in value):
-        if len(value) == 1:
+        if len(value) == 1 and _is_of_blocks(value) and not every_text:
+            # The next row's answer may be in more blocks.
+            yield _Place(f"{path}[].text", name, value[0].get("text"))
+        elif len(value) == 1:
             yield from _places(value[0], f"{path}[0]", name, depth + 1, every_text=every_text)
         elif not (shared := _shared_texts(value, depth + 1)):
             # Of different things, such as the steps of an answer, each is looked into.
+            kinds = Counter(kind for record in value if (kind := _kind_of(record)))
             for number, record in enumerate(value[:_MOST_KINDS]):
-                yield from _places(record, f"{path}[{number}]", name, depth + 1, every_text=every_text)
+                kind = _kind_of(record)
+                # Where a kind stands in a list may change from row to row.
+                chosen = f"type={kind}" if kinds[kind] == 1 else str(number)
+                yield from _places(record, f"{path}[{chosen}]", name, depth + 1, every_text=every_text)
         elif every_text:
             texts = [_texts_in(record, depth + 1) for record in value]
             for key in dict.fromkeys(key for held in texts for key in held):
@@ -260,6 +268,11 @@ def _places(value: Any, path: str, name: str, depth: int, *, every_text: bool = 
             yield _Place(f"{path}[].{longest}", name, shared[longest])
     elif isinstance(value, list) and len(value) == 1 and _is_text(value[0]):
         yield _Place(f"{path}[0]", name, value[0])
+
+
+def _kind_of(record: Mapping[Any, Any]) -> str:
+    kind = record.get("type")
+    return kind if isinstance(kind, str) and _is_plain_name(kind) else ""
 
 
 def _shared_texts(records: Sequence[Mapping[Any, Any]], depth: int = 1) -> dict[str, list[str]]:

@@ -62,7 +62,7 @@ def _haystack(fields: Fields, where: str) -> Iterable[Fields]:
 
 
 def _answer_built(value: object) -> Fields:
-    answer = value.get("init_parameters", value) if isinstance(value, Mapping) else {}
+    answer: Any = value.get("init_parameters", value) if isinstance(value, Mapping) else {}
     return answer if isinstance(answer, Mapping) and {"data", "query", "documents"} <= answer.keys() else {}
 
 
@@ -74,13 +74,13 @@ def _components(fields: Fields) -> list[Fields]:
 
 def _pipeline(fields: Fields, where: str) -> Iterable[Fields]:
     components = _components(fields)
-    found: list[Any] = next((held for part in reversed(components) if (held := listed_cell(part.get("documents")))), [])
-    replies: list[Any] = next((held for part in reversed(components) if (held := listed_cell(part.get("replies")))), [])
-    prompt = next((held for part in components if (held := parsed_cell(part.get("prompt")))), None)
+    found: Any = next((held for part in reversed(components) if (held := listed_cell(part.get("documents")))), [])
+    replies: Any = next((held for part in reversed(components) if (held := listed_cell(part.get("replies")))), [])
+    prompt: Any = next((told for part in components if (told := parsed_cell(part.get("prompt")))), None)
     places: tuple[Fields, ...] = (fields, *components)
     query = next((asked for part in places if (asked := first(part, "query", "question"))), None)
     texts = [{"text": described(document).text, **document} for document in found if isinstance(document, Mapping)]
-    chat = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    chat: Any = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     sent = "" if prompt is None else "\n".join(map(_text_of_message, listed_cell(chat)))
     is_sent = bool(texts) and any(isinstance(each["text"], str) and each["text"] in sent for each in texts)
     if query is None and not is_sent:
@@ -157,8 +157,7 @@ def _of_output(output: Fields) -> tuple[Any, Any, Any]:
 
 def _bedrock(fields: Fields, where: str) -> Iterable[Fields]:
     """An answer of RetrieveAndGenerate: it has of what was retrieved what was cited."""
-    answer = fields["response"] if isinstance(fields.get("response"), Mapping) else fields
-    request = fields["request"] if isinstance(fields.get("request"), Mapping) else fields
+    request, answer = _inner(fields, "request"), _inner(fields, "response")
     asked, said = request.get("input"), answer.get("output")
     query = asked.get("text") if isinstance(asked, Mapping) else first(fields, "query", "question") or asked
     if query is None:
@@ -177,6 +176,12 @@ def _bedrock(fields: Fields, where: str) -> Iterable[Fields]:
     }
 
 
+def _inner(fields: Fields, name: str) -> Fields:
+    """What a record holds under a name, or itself."""
+    held = fields.get(name)
+    return held if isinstance(held, Mapping) else fields
+
+
 def _place_of(reference: Fields) -> str | None:
     """The file or the address that a reference came from."""
     metadata, location = reference.get("metadata"), reference.get("location")
@@ -188,8 +193,7 @@ def _place_of(reference: Fields) -> str | None:
 
 
 def _fits_bedrock(fields: Fields) -> bool:
-    answer = fields["response"] if isinstance(fields.get("response"), Mapping) else fields
-    citations = listed_cell(answer.get("citations"))
+    citations = listed_cell(_inner(fields, "response").get("citations"))
     return bool(citations) and all(isinstance(held, Mapping) and "retrievedReferences" in held for held in citations)
 
 

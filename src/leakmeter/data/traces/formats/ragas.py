@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from leakmeter.core.case import Case
 from leakmeter.data import formats as data_formats
+from leakmeter.data.chat import ChatCases
 from leakmeter.data.foreign import first, has_reasoned, parsed
 from leakmeter.data.rows import DataRow
 from leakmeter.data.traces.answer import Reason, Unusable
@@ -64,7 +65,7 @@ def _format(preset: data_formats.DataFormat) -> TraceFormat:
 
     def read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
         for _, fields in preset.read([(DataRow(1, "", where), logged)]):
-            if isinstance(fields, DataError | Case):
+            if isinstance(fields, DataError | Case | ChatCases) or "messages" in fields:
                 raise Unusable(Reason.NOT_OF_FORMAT)
             context = fields.get("context")
             sample = {"id": fields.get("id"), "user_input": fields.get("query"), "response": fields.get("response")}
