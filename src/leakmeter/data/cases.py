@@ -50,7 +50,7 @@ from leakmeter.data.mapping import (
 from leakmeter.data.named import DatasetRecord
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
-from leakmeter.data.proposed import ROLES, proposed_cases, proposed_mapping, text_paths
+from leakmeter.data.proposed import ROLES, contexts_among, proposed_cases, proposed_mapping, text_paths
 from leakmeter.data.rows import DataRow, read_rows, text_lines
 from leakmeter.data.shape import Shape, shape_of
 from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
@@ -432,7 +432,9 @@ def _hint(fields: Fields, tried: _Tried, within: str = "", known: Mapping[str, s
     rows = "; --skip-bad leaves out rows that are no answers" if {"query", "context", "response"} <= {*lacking} else ""
     within_query = "; if the query holds the retrieved text, give --context-from REGEX in place of context"
     mark = within_query if "context" in lacking and "query" in proposal else ""
-    return f"; name the fields with --map {pairs} and replace each … with a path{_texts_at(fields)}{mark}{rows}"
+    several = contexts_among(fields) if "context" in lacking else []
+    choose = f": context may be {' or '.join(several)}" if len(several) > 1 else ""
+    return f"; name the fields with --map {pairs} and replace each … with a path{choose}{_texts_at(fields)}{mark}{rows}"
 
 
 def _proposal(

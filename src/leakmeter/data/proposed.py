@@ -69,6 +69,8 @@ def proposed_mapping(fields: Fields, aliases: Mapping[str, Sequence[str]], *, ch
                 # The first of a list of documents is not the context; lists within each of a list are it together.
                 free = [place for place in free if _words(place.name) not in _SYSTEM]
                 free = [_of_each(place) for place in free if "[0]" not in place.path or isinstance(place.value, list)]
+                # Within a list, a word alone is a label.
+                free = [place for place in free if "[" not in place.path or not _is_word(place.value)]
             best_place = _named(free, (role, *aliases[role]))
             if best_place is None and role == "context":
                 # The list of texts or documents, where there is a single one.
@@ -159,7 +161,8 @@ def _parts_of_chat(value: Any, *, is_answered: bool = False) -> dict[str, str] |
     texts = [key for key in keys if key not in role_keys and all(_is_text(message[key]) for message in value)]
     parts: dict[str, str] = {}
     if role != "role" or "content" not in keys:
-        if not texts:
+        if not texts or "parts" in keys:
+            # Blocks in the place of a text are known by their names.
             return {} if role == "role" else None
         content = max(texts, key=lambda key: sum(len(message[key]) for message in value))
         parts = {"messages.role": role, "messages.content": content}
@@ -290,6 +293,13 @@ def _texts_in(record: Mapping[Any, Any], depth: int) -> dict[str, str]:
     }
 
 
+def contexts_among(fields: Fields) -> list[str]:
+    """Paths of the lists of texts or documents that may each be the context."""
+    places = islice(_places(fields, "", "", 0), _MOST_PLACES)
+    lists = (_of_each(place).path for place in places if _is_list(place.value) and _has_prose(place.value, None))
+    return list(dict.fromkeys(lists))[:_MOST_SHOWN]
+
+
 def text_paths(fields: Fields) -> list[str]:
     """Paths of the texts of a record, and of the lists of texts: the first few, and where they are many of those with
     more than a word."""
@@ -336,6 +346,10 @@ def _is_of_text(name: object) -> bool:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and value.isascii() and " " not in value.strip()
 
 
 def _is_of_blocks(value: object) -> bool:
