@@ -116,6 +116,8 @@ class Entry:
     """Number of the message or item, from 1."""
     call_id: str | None = None
     """Of a call, and of its result."""
+    is_named: bool = False
+    """Of a source: whether the name is its own, and not that of the tool which returned it."""
     is_within: bool = False
     """Of a source: whether it stands in the user's message, beside the question."""
 
@@ -266,7 +268,8 @@ def _document(held: Any, role: str, number: int, at: str) -> Entry:
         raise DataError(f"{at}: a document has no text; only text can be measured")
     names = [getter(held)("title"), *map(getter(held), _OWN_NAMES), *map(document.described, _OWN_NAMES)]
     name = next((name for name in names if isinstance(name, str) and name.strip()), "")
-    return Entry("source", checked_text(text, "content", at), name, role, number, is_within=role == "user")
+    text = checked_text(text, "content", at)
+    return Entry("source", text, name, role, number, is_named=bool(name), is_within=role == "user")
 
 
 def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: str) -> Iterator[Entry]:
@@ -291,14 +294,15 @@ def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: 
         if any(own_names):
             for own, text in zip(own_names, texts, strict=True):
                 if text:
-                    yield Entry("source", text, own if isinstance(own, str) else "", role, number, id_)
+                    own = own if isinstance(own, str) else ""
+                    yield Entry("source", text, own, role, number, id_, is_named=bool(own))
         elif any(texts):
             yield Entry("source", "\n".join(filter(None, texts)), name, role, number, id_)
         return
     records = [block["json"] if set(block) == {"json"} else None for block in blocks]
     if records and all(_name_within(record) is not None for record in records):
         for record in records:
-            yield Entry("source", foreign.as_text(record), _name_within(record) or "", role, number, id_)
+            yield Entry("source", foreign.as_text(record), _name_within(record) or "", role, number, id_, is_named=True)
         return
     # Records that are no blocks were written as JSON.
     is_text = not blocks or all("type" in block or set(block) <= {"text", "json"} for block in blocks)
@@ -444,8 +448,8 @@ class _Building:
     def _read(self, entries: Sequence[Entry]) -> None:
         for (_, role, call_id), group in groupby(entries, key=lambda entry: (entry.message, entry.role, entry.call_id)):
             read = list(group)
-            own = next((entry.name for entry in read if entry.name), "")
-            tool = self._calls.get(call_id or "") or (own if len(read) == 1 else "")
+            own = next((entry.name for entry in read if entry.name and not entry.is_named), "")
+            tool = self._calls.get(call_id or "") or own
             if call_id is None and not tool and self._waiting:
                 tool = self._waiting[0]
             if tool in self._waiting:
@@ -457,8 +461,7 @@ class _Building:
             parts: list[Document] = []
             retrieved: list[int] = []
             for n, entry in enumerate(read, 1):
-                is_named = entry.name and entry.name != tool
-                name = entry.name if is_named else label if len(read) == 1 else f"{label}, part {n}"
+                name = entry.name if entry.is_named else label if len(read) == 1 else f"{label}, part {n}"
                 if parts:
                     parts.append(Document(label, "\n"))
                 more, marked = self._parts(self._named(name), entry.text)

@@ -253,7 +253,7 @@ def turn_of(message: Any) -> Turn:
         ROLES.get(role, role) if isinstance(role, str) else role,
         content,
         calls if isinstance(calls, list | tuple) else [calls],
-        get,
+        lambda name: next((held for look in looks if (held := look(name)) is not None), None),
         unknown,
     )
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from leakmeter.core.record import JsonObject
 from leakmeter.data.foreign import as_text, getter, parts_of, record
 from leakmeter.data.formats.base import DataFormat, Rows, RowsRead, first, has, listed_cell, of_fields, with_tools
-from leakmeter.data.mapping import Fields, parsed_cell
+from leakmeter.data.mapping import Fields, parsed_cell, parsed_list
 from leakmeter.errors import DataError
 
 _QUERIES: Final = ("query", "question", "input", "user_input", "prompt", "message", "instruction", "task", "q")
@@ -191,11 +191,14 @@ def _either(fields: Fields, name: str) -> Any:
 
 def _read_beside(fields: Fields) -> tuple[list[Any], list[tuple[Any, Any, Any]]]:
     """What was retrieved, and the calls of tools, of a test case or a turn."""
+    held = parsed_list(_either(fields, "retrieval_context"))
+    # In tables and JSON lines it is one text.
+    texts = held.split("|") if isinstance(held, str) and held else held if isinstance(held, list) else []
     context = [
         {"name": text["source"], "text": text.get("context")}
         if isinstance(text, Mapping) and isinstance(text.get("source"), str)
         else text
-        for text in listed_cell(_either(fields, "retrieval_context"))
+        for text in texts
     ]
     called = [
         (call.get("name"), _either(call, "input_parameters"), call.get("output"))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from leakmeter.core.record import JsonObject
-from leakmeter.data.foreign import described, parts_of, text_of
+from leakmeter.data.foreign import described, joined_answer, parts_of, spoken, text_of
 from leakmeter.data.formats.base import DataFormat, first, has, listed_cell, of_fields, with_tools
 from leakmeter.data.mapping import Fields, is_name, parsed_cell, parsed_list
 from leakmeter.errors import DataError
@@ -105,11 +105,11 @@ def _text_of_message(message: Any) -> str:
 
 
 def _said(value: Any) -> Any:
-    """An answer that may be a whole message."""
+    """An answer that may be a whole message, of which the reasoning is left out."""
     if not isinstance(value, Mapping):
         return value
-    held = value.get("content", value.get("_content", value.get("blocks")))
-    return text_of(held) if isinstance(held, list) else held
+    held = next((value[name] for name in ("content", "_content", "blocks") if value.get(name) is not None), None)
+    return joined_answer(part.text or "" for part in spoken(parts_of(held))) if isinstance(held, list) else held
 
 
 def _fits_haystack(fields: Fields) -> bool:
