@@ -188,7 +188,10 @@ def _of_message(held: object, number: int, where: str) -> Iterator[Entry]:
         if role == "assistant" and isinstance(text := turn.get(field), str) and text.strip():
             yield Entry("reasoning", text, role=role, message=number)
     for call in turn.calls:
-        yield _call(call, role, number, at)
+        made = _call(call, role, number, at)
+        yield made
+        if (result := getter(call)("result")) not in (None, "", [], {}):
+            yield from _results(result, made.name, made.call_id, role, number, at)
 
 
 def _role(role: object, at: str) -> str:
@@ -229,6 +232,11 @@ def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[Ent
         result = next((held for name in foreign.RESULTS_OF_CALL if (held := get(name)) not in (None, "", [], {})), None)
         if result is not None:
             yield from _results(result, call.name, call.call_id, role, number, at)
+        elif part.kind in foreign.SEARCHES and get("status") in (None, "completed"):
+            raise DataError(
+                f"{at}: the log does not have what {call.name} found, which the model read; ask the API to include "
+                f"'{part.kind}.results'"
+            )
         return
     if part.kind in foreign.RESULT_PARTS or part.kind.endswith(("_result", "_output")):
         inner = held if isinstance(held := get(part.kind), Mapping) else part.logged

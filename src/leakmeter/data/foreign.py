@@ -101,7 +101,9 @@ ITEMS: Final = (
     *("local_shell_call", "shell_call", "computer_call_output", "local_shell_call_output", "shell_call_output"),
 )
 """Types of items of a conversation that are no messages."""
-CALLS: Final = ("tool_calls", "function_call", "tool_use")
+SEARCHES: Final = ("file_search_call", "web_search_call")
+"""Items of searches that a server makes, of which a log may leave out what was found."""
+CALLS: Final = ("toolInvocations", "tool_calls", "function_call", "tool_use")
 _ARGUMENTS: Final = (
     *("arguments", "args", "tool_kwargs", "input", "inputParameters", "input_parameters", "parameters", "queries"),
     *("action", "code"),

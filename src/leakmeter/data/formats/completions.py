@@ -230,12 +230,13 @@ def _answered(message: Any) -> Any:
 
 
 def _fits(fields: Fields) -> bool:
-    body = fields.get("body", fields.get("request"))
-    if isinstance(body, Mapping) and ("messages" in body or "body" in body or "input" in body):
+    body, answer = fields.get("body", fields.get("request")), fields.get("response")
+    if isinstance(body, Mapping) and ("messages" in body or "body" in body):
         return True
-    answer = fields.get("response")
     if isinstance(answer, Mapping) and ("choices" in answer or isinstance(answer.get("body"), Mapping)):
         return True
+    if isinstance(body, Mapping) and isinstance(answer, Mapping) and _items(answer.get("output")) is not None:
+        return _input_of(body) is not None
     if "custom_id" in fields or fields.get("schemaType") == "ModelInvocationLog":
         return True
     if _input_of(fields) is not None and _items(fields.get("output")) is not None:
