@@ -36,6 +36,7 @@ from leakmeter.data.foreign import Unread, fields_of, has_reasoned, is_of_blocks
 from leakmeter.data.formats import DataFormat
 from leakmeter.data.mapping import (
     Fields,
+    Names,
     checked_text,
     is_name,
     listed,
@@ -44,7 +45,6 @@ from leakmeter.data.mapping import (
     parsed_json,
     parsed_list,
     renamed,
-    unused,
     value_at,
 )
 from leakmeter.data.named import DatasetRecord
@@ -578,12 +578,12 @@ class _CasesRead:
 
     def kept(self) -> tuple[list[Case], list[str | None]]:
         """Without earlier turns that are rows of their own, as where each request has the whole chat before it."""
-        seen = {_said(each.case) for each, _ in self.found if each.is_own}
+        seen = {_said(each) for each, _ in self.found if each.is_own}
         cases: list[Case] = []
         references: list[str | None] = []
         for each, reference in self.found:
             if not each.is_own:
-                if (said := _said(each.case)) in seen:
+                if (said := _said(each)) in seen:
                     continue
                 seen.add(said)
             cases.append(each.case)
@@ -621,11 +621,11 @@ _CHANNEL_NOUNS: Final = {
 }
 
 
-def _said(case: Case) -> tuple[object, ...]:
-    """What was said, and before what: equal where one emission was logged twice."""
-    before = tuple((message.role, message.text, message.calls) for message in case.messages)
-    channel = None if case.emission is None else case.emission.channel
-    return before, case.response, channel, case.begun and case.begun.calls
+def _said(each: ChatCase) -> tuple[object, ...]:
+    """What was said, and after what: equal where one emission was logged twice."""
+    case = each.case
+    channel = "answer" if case.emission is None else case.emission.channel
+    return each.after, case.response, channel, case.begun and case.begun.calls
 
 
 def cases_of_fields(
@@ -736,11 +736,8 @@ def _documents(value: object, where: str) -> tuple[Document, ...]:
 
 
 def unique_names(documents: list[Document]) -> list[Document]:
-    out: dict[str, Document] = {}
-    for document in documents:
-        name = unused(document.name, out)
-        out[name] = Document(name, document.text)
-    return list(out.values())
+    names = Names()
+    return [Document(names.own(document.name), document.text) for document in documents]
 
 
 def logged_case(path: str | Path, response: str | None = None, *, context_from: str | None = None) -> Case:

@@ -22,21 +22,23 @@ from leakmeter.data.conversation import (
     Emitted,
     Entry,
     cut_at,
+    digests,
     emissions_of,
     entries_of,
     has_sources,
     messages_of_entries,
 )
 from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ContentPart, Turn, joined_answer, parts_of, spoken, turn_of
-from leakmeter.data.mapping import checked_text, is_name, unused
+from leakmeter.data.mapping import Names, checked_text, is_name
 from leakmeter.errors import DataError, UsageError
 from leakmeter.text.entities import pattern
 
 _ROLE = re.compile(r"[a-z][a-z_]*")
 _LONGEST_NAME = 60
 _FREE_SECONDS: Final = 0.05
-_MOST_PLACES: Final = 1000
-"""At which one document is looked for in a message."""
+_MOST_MARKED: Final = 2000
+_MOST_PLACES: Final = 10_000
+"""Texts that are looked for in a message, and places where they stand."""
 SYSTEM: Final = "system"
 """In the place of a pattern: the system prompt is what is meant."""
 ContextMarker = Callable[[tuple[Message, ...], str], tuple[Message, ...]]
@@ -58,7 +60,7 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
     if not isinstance(value, list) or not value:
         raise DataError(f"{where}: 'messages' has to be a list of at least one {{'role', 'content'}}")
     out: list[Message] = []
-    names: set[str] = set()
+    names = Names()
     for number, entry in enumerate(value, 1):
         at, turn = f"{where}, message {number}", turn_of(entry)
         if turn.role is None or (turn.content is None and not (isinstance(entry, Mapping) and "content" in entry)):
@@ -83,8 +85,7 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
                 "the roles in --map, as in messages.user=Customer,messages.assistant=Agent"
             )
         name = turn.get("name")
-        name = unused(checked_text(f"{role} {number}" if name in (None, [], {}) else name, "name", at), names)
-        names.add(name)
+        name = names.own(checked_text(f"{role} {number}" if name in (None, [], {}) else name, "name", at))
         parts = _parts(turn, name, at, is_answer=role == "assistant")
         if not any(part.text.strip() for part in parts):
             raise DataError(f"{at} is empty")
@@ -139,6 +140,8 @@ class ChatCase:
     case: Case
     is_own: bool
     """Whether it is what the chat ended with, and not an earlier turn, which may be a chat of its own elsewhere."""
+    after: bytes = b""
+    """What stands for all that was said before, of an emission in a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +224,9 @@ def _of_conversation(
     read: list[tuple[Emitted, tuple[Message, ...]]] = []
     for each in wanted:
         messages = _with_more(each.messages, marker, where)
-        if any(message.role == "user" for message in messages) and Case("", messages=messages).context_documents:
+        if each.has_asked and (
+            each.has_read or (marker is not None and bool(Case("", messages=messages).context_documents))
+        ):
             read.append((each, messages))
     ids = ids_of(id_, [each.of(id_) for each, _ in read])
     cases = [
@@ -235,6 +240,7 @@ def _of_conversation(
                 begun=each.begun,
             ),
             is_own=each.is_last,
+            after=each.after,
         )
         for own_id, (each, messages) in zip(ids, read, strict=True)
     ]
@@ -245,11 +251,11 @@ def ids_of(conversation: str, emissions: Sequence[Emission]) -> list[str]:
     """Of a conversation with several emissions: its own, the turn, and who or what received it, but for the user."""
     if len(emissions) == 1:
         return [conversation]
-    out: dict[str, None] = {}
-    for each in emissions:
-        who = {"answer": "", "reasoning": " reasoning"}.get(each.channel, f" {each.recipient}")
-        out[unused(f"{conversation}.{each.turn}{who}", out)] = None
-    return list(out)
+    names = Names()
+    whom = {"answer": "", "reasoning": " reasoning"}
+    return [
+        names.own(f"{conversation}.{each.turn}{whom.get(each.channel, f' {each.recipient}')}") for each in emissions
+    ]
 
 
 def _with_more(messages: tuple[Message, ...], marker: ContextMarker | None, where: str) -> tuple[Message, ...]:
@@ -279,22 +285,25 @@ def _of_texts(
     decoding: str | None,
 ) -> ChatCases:
     before, text = without_answer(messages, response, where)
+    after = digests(before)
     turns = [i for i, message in enumerate(before) if message.role == "assistant"]
     earlier: list[ChatCase] = []
     n_before_reading = 0
     # Where a response is to be drawn, what was said before is context alone.
     if options.turns == "all" and (text is not None or needs_response):
+        has_context = False
         for turn, i in enumerate(turns, 1):
             said = joined_answer(part.text for part in before[i].parts)
-            try:
-                messages = with_context(before[:i], marker, where)
-            except DataError:
-                messages = ()
-            case = Case(id_, response=said, messages=messages, emission=Emission(id_, turn))
-            if case.asking is None or not case.context_documents or not said.strip():
+            messages = before[:i]
+            # Without a pattern, what was context stays it.
+            if marker is not None or not has_context:
+                messages = _marked_or_none(messages, marker, where)
+                has_context = bool(messages)
+            if not has_context or not said.strip():
                 n_before_reading += 1
             else:
-                earlier.append(ChatCase(case, is_own=False))
+                case = Case(id_, response=said, messages=messages, emission=Emission(id_, turn))
+                earlier.append(ChatCase(case, is_own=False, after=after[i]))
     if text is None and needs_response and turns:
         return ChatCases(_numbered(id_, earlier), n_before_reading)
     emission = Emission(id_, len(turns) + 1) if earlier else None
@@ -305,7 +314,17 @@ def _of_texts(
         decoding=decoding if text is not None else None,
         emission=emission,
     )
-    return ChatCases(_numbered(id_, [*earlier, ChatCase(case, is_own=True)]), n_before_reading)
+    return ChatCases(_numbered(id_, [*earlier, ChatCase(case, is_own=True, after=after[-1])]), n_before_reading)
+
+
+def _marked_or_none(messages: tuple[Message, ...], marker: ContextMarker | None, where: str) -> tuple[Message, ...]:
+    """A chat with its context marked; nothing where nobody asks, or nothing was read."""
+    try:
+        messages = with_context(messages, marker, where)
+    except DataError:
+        return ()
+    case = Case("", messages=messages)
+    return messages if case.asking is not None and case.context_documents else ()
 
 
 def _numbered(id_: str, cases: list[ChatCase]) -> list[ChatCase]:
@@ -373,23 +392,25 @@ def texts_marker(documents: Sequence[Document]) -> ContextMarker:
 
 
 def _texts_marked(documents: Sequence[Document], messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
-    marked = tuple(with_documents(message, documents) for message in messages)
+    marked = tuple(with_documents(message, documents, where) for message in messages)
     if not any(message.retrieved for message in marked):
         raise DataError(f"{where}: none of the retrieved texts stands in the prompt word for word")
     return marked
 
 
-def with_documents(message: Message, documents: Sequence[Document]) -> Message:
+def with_documents(message: Message, documents: Sequence[Document], where: str) -> Message:
     """A message that stays, but for the places in which a document's text stands; of overlapping ones the first, and
     of those that begin together the longest."""
+    if len(documents) > _MOST_MARKED:
+        raise DataError(f"{where}: {len(documents):,} texts may stand in a message; {_MOST_MARKED:,} are looked for")
     text = message.text
-    found = sorted(
-        (at, -len(document.text), n)
-        for n, document in enumerate(documents)
-        for at in islice(_places(document.text, text), _MOST_PLACES)
-    )
+    found: list[tuple[int, int, int]] = []
+    for n, document in enumerate(documents):
+        found += ((at, -len(document.text), n) for at in islice(_places(document.text, text), _MOST_PLACES + 1))
+        if len(found) > _MOST_PLACES:
+            raise DataError(f"{where}: the retrieved texts stand at more than {_MOST_PLACES:,} places of a message")
     spans: list[tuple[int, int, str]] = []
-    for start, length, n in found:
+    for start, length, n in sorted(found):
         if not spans or start >= spans[-1][1]:
             spans.append((start, start - length, documents[n].name))
     parts, retrieved = cut_at(message.name, text, spans)
@@ -438,19 +459,16 @@ def _matches_marked(
     if at is None:
         raise DataError(f"{where}: there is no message of role 'user' for --context-from to match")
     turn = messages[at]
-    names = {message.name for message in messages}
+    names = Names()
+    for message in messages:
+        names.own(message.name)
     text = "\n".join(part.text for part in turn.parts)
     began = time.monotonic()
     try:
         found = list(_matches(compiled, groups, text, where))
     finally:
         patience.add(time.monotonic() - began)
-    spans: list[tuple[int, int, str]] = []
-    for start, end, group in found:
-        name = unused(group, names)
-        names.add(name)
-        spans.append((start, end, name))
-    parts, retrieved = cut_at(turn.name, text, spans)
+    parts, retrieved = cut_at(turn.name, text, [(start, end, names.own(group)) for start, end, group in found])
     if not retrieved:
         raise DataError(f"{where}: --context-from finds nothing in the last user message")
     if not any(part.text.strip() for i, part in enumerate(parts) if i not in retrieved):

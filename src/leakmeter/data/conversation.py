@@ -8,26 +8,29 @@ of a turn, and the arguments of each of its calls.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import groupby, islice
+from functools import partial
+from itertools import accumulate, groupby, islice
 from typing import Any, Final, Literal, cast, get_args
 
 from leakmeter.core.case import SYSTEM_ROLES, TURN_ROLES, Channel, Document, Emission, Message, ToolCall
 from leakmeter.core.plain import excerpt
 from leakmeter.data import foreign
 from leakmeter.data.foreign import ContentPart, described, getter, joined_answer, parts_of, turn_of
-from leakmeter.data.mapping import checked_text, is_name, unused
+from leakmeter.data.mapping import Names, checked_text, is_name
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 
 EntryKind = Literal["system", "user", "answer", "call", "reasoning", "source"]
 _ROLE = re.compile(r"[a-z][a-z_]*")
 _LONGEST_NAME: Final = 60
 _MOST_TURNS: Final = 10_000
+_MOST_OF_MESSAGE: Final = 2_000
 _OWN_NAMES: Final = (
     "source",
     "title",
@@ -132,7 +135,15 @@ def entries_of(value: object, where: str) -> list[Entry]:
         raise DataError(f"{where}: 'messages' has to be a list of at least one {{'role', 'content'}}")
     if len(value) > _MOST_TURNS:
         raise DataError(f"{where}: the conversation has {len(value):,} messages; {_MOST_TURNS:,} are read at most")
-    entries = [entry for number, held in enumerate(value, 1) for entry in _of_message(held, number, where)]
+    entries: list[Entry] = []
+    for number, held in enumerate(value, 1):
+        of_message = list(islice(_of_message(held, number, where), _MOST_OF_MESSAGE + 1))
+        if len(of_message) > _MOST_OF_MESSAGE:
+            raise DataError(
+                f"{where}, message {number} has more than {_MOST_OF_MESSAGE:,} parts, calls and results, the most that "
+                "are read"
+            )
+        entries += of_message
     asking = max((entry.message for entry in entries if entry.kind == "user"), default=0)
     # What has a name before the question is a document.
     return [
@@ -370,12 +381,13 @@ class Emitted:
     turn: int
     channel: Channel
     recipient: str
+    after: bytes
+    """What stands for the texts of all messages before."""
+    has_asked: bool
+    """Whether a user said something before."""
+    has_read: bool
     is_last: bool = False
     """Whether it is of the conversation's last turn, and nothing came after it."""
-
-    @property
-    def has_read(self) -> bool:
-        return any(message.retrieved for message in self.messages)
 
     def of(self, conversation: str) -> Emission:
         return Emission(conversation, self.turn, self.channel, self.recipient)
@@ -408,36 +420,49 @@ class _Building:
     """Messages, and what was emitted after how many of them."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        self._names: set[str] = set()
+        self._names = Names()
         self._calls: dict[str, str] = {}
         """Of each call's id its tool."""
-        self._waiting: list[str] = []
-        """Tools of calls without an id whose results did not come yet."""
+        self._waiting: deque[str] = deque()
+        """Tools of calls without an id, in their order."""
+        self._n_returned: Counter[str] = Counter()
+        """Of each, how many of them had their result under the tool's name."""
         self._n_results: Counter[str] = Counter()
-        self.messages: tuple[Message, ...] = ()
+        self._messages: list[Message] = []
+        self._after = b""
+        self._has_asked = self._has_read = False
         self.emitted: list[Emitted] = []
         self._turn = 0
-        at = 0
-        while at < len(entries):
-            end = at + 1
-            kind = _stretch(entries[at])
-            while end < len(entries) and _stretch(entries[end]) == kind:
-                end += 1
-            getattr(self, f"_{kind[0]}")(entries[at:end])
-            at = end
-        n_messages = len(self.messages)
+        of_kind = {
+            "instructions": self._instructions, "asked": self._asked, "read": self._read, "emitted": self._emitted,
+        }  # fmt: skip
+        for (kind, _), stretch in groupby(entries, key=_stretch):
+            of_kind[kind](list(stretch))
+        n_messages = len(self._messages)
         self.emitted = [
             replace(each, is_last=each.turn == self._turn and n_messages == len(each.messages) + 1)
             for each in self.emitted
         ]
 
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(self._messages)
+
+    def _add(self, message: Message) -> None:
+        self._messages.append(message)
+        self._after = _digest(self._after, message)
+        self._has_asked |= message.role == "user"
+        self._has_read |= bool(message.retrieved)
+
     def _instructions(self, entries: Sequence[Entry]) -> None:
         first = entries[0]
-        self._add(first.role or "system", first, tuple(entries))
+        role = first.role or "system"
+        name = self._names.own(f"{role} {first.message}")
+        self._add(Message(role, name, tuple(Document(name, entry.text) for entry in entries), fixed=True))
 
     def _asked(self, entries: Sequence[Entry]) -> None:
         """What the user said, and the documents beside it, as one message."""
-        name = self._named(f"user {entries[0].message}")
+        name = self._names.own(f"user {entries[0].message}")
         parts: list[Document] = []
         retrieved: list[int] = []
         has_sources = any(entry.kind == "source" for entry in entries)
@@ -446,22 +471,20 @@ class _Building:
                 parts.append(Document(name, "\n\n" if has_sources else "\n"))
             if entry.kind == "source":
                 retrieved.append(len(parts))
-                parts.append(Document(self._named(entry.name or f"document {len(retrieved)}"), entry.text))
+                parts.append(Document(self._names.own(entry.name or f"document {len(retrieved)}"), entry.text))
             else:
                 parts.append(Document(name, entry.text))
         if not has_sources:
             parts = [Document(name, entry.text) for entry in entries]
-        self.messages += (Message("user", name, tuple(parts), tuple(retrieved), fixed=True),)
+        self._add(Message("user", name, tuple(parts), tuple(retrieved), fixed=True))
 
     def _read(self, entries: Sequence[Entry]) -> None:
         for (_, role, call_id), group in groupby(entries, key=lambda entry: (entry.message, entry.role, entry.call_id)):
             read = list(group)
             own = next((entry.name for entry in read if entry.name and not entry.is_named), "")
             tool = self._calls.get(call_id or "") or own
-            if call_id is None and not tool and self._waiting:
-                tool = self._waiting[0]
-            if tool in self._waiting:
-                self._waiting.remove(tool)
+            if call_id is None:
+                tool = self._waited_for(tool)
             label = f"{role} {read[0].message}"
             if tool and role not in TURN_ROLES:
                 self._n_results[tool] += 1
@@ -472,55 +495,70 @@ class _Building:
                 name = entry.name if entry.is_named else label if len(read) == 1 else f"{label}, part {n}"
                 if parts:
                     parts.append(Document(label, "\n"))
-                more, marked = self._parts(self._named(name), entry.text)
+                more, marked = self._parts(self._names.own(name), entry.text)
                 retrieved += (len(parts) + number for number in marked)
                 parts += more
-            name = parts[0].name if len(read) == 1 else unused(label, self._names)
-            self.messages += (Message(role, name, tuple(parts), tuple(retrieved), fixed=True),)
+            name = parts[0].name if len(read) == 1 else self._names.own(label)
+            self._add(Message(role, name, tuple(parts), tuple(retrieved), fixed=True))
+
+    def _waited_for(self, tool: str) -> str:
+        """The tool of a result without an id: by its name, or else of the first call that has none yet."""
+        if tool:
+            self._n_returned[tool] += 1
+            return tool
+        while self._waiting:
+            first = self._waiting.popleft()
+            if not self._n_returned[first]:
+                return first
+            self._n_returned[first] -= 1
+        return ""
 
     def _parts(self, name: str, text: str) -> tuple[tuple[Document, ...], tuple[int, ...]]:
         """A result as one source; of a list of named documents in JSON, each of them."""
         cut = _documents_within(text)
         if not cut:
             return (Document(name, text),), (0,)
-        names = {own: self._named(own) for own in dict.fromkeys(own for _, _, own in cut)}
+        names = {own: self._names.own(own) for own in dict.fromkeys(own for _, _, own in cut)}
         return cut_at(name, text, [(start, end, names[own]) for start, end, own in cut])
 
     def _emitted(self, entries: Sequence[Entry]) -> None:
         """A turn of the model's."""
         self._turn += 1
-        name = self._named(f"assistant {entries[0].message}")
+        name = self._names.own(f"assistant {entries[0].message}")
         answer = joined_answer(entry.text for entry in entries if entry.kind == "answer")
-        calls: list[ToolCall] = []
-        parts = (Document(name, answer),) if answer else ()
         reasoning = joined_answer(entry.text for entry in entries if entry.kind == "reasoning")
+        made = [entry for entry in entries if entry.kind == "call"]
+        parts = (Document(name, answer),) if answer else ()
+        emitted = partial(
+            Emitted, self.messages, turn=self._turn, after=self._after, has_asked=self._has_asked,
+            has_read=self._has_read,
+        )  # fmt: skip
         if reasoning.strip():
-            self.emitted.append(Emitted(self.messages, reasoning, None, self._turn, "reasoning", "nobody"))
+            self.emitted.append(emitted(response=reasoning, begun=None, channel="reasoning", recipient="nobody"))
         if answer.strip():
-            self.emitted.append(Emitted(self.messages, answer, None, self._turn, "answer", "user"))
-        for entry in entries:
-            if entry.kind != "call":
-                continue
+            self.emitted.append(emitted(response=answer, begun=None, channel="answer", recipient="user"))
+        calls = tuple(ToolCall(entry.name, entry.text) for entry in made)
+        for n, entry in enumerate(made):
             if entry.call_id is not None:
                 self._calls[entry.call_id] = entry.name
             else:
                 self._waiting.append(entry.name)
             if _says_something(entry.text):
-                begun = Message("assistant", name, parts, calls=(*calls, ToolCall(entry.name, "")))
+                begun = Message("assistant", name, parts, calls=(*calls[:n], ToolCall(entry.name, "")))
                 channel, recipient = channel_of(entry.name)
-                self.emitted.append(Emitted(self.messages, entry.text, begun, self._turn, channel, recipient))
-            calls.append(ToolCall(entry.name, entry.text))
+                self.emitted.append(emitted(response=entry.text, begun=begun, channel=channel, recipient=recipient))
         if parts or calls:
-            self.messages += (Message("assistant", name, parts, fixed=True, calls=tuple(calls)),)
+            self._add(Message("assistant", name, parts, fixed=True, calls=calls))
 
-    def _add(self, role: str, first: Entry, entries: Sequence[Entry]) -> None:
-        name = self._named(f"{role} {first.message}")
-        self.messages += (Message(role, name, tuple(Document(name, entry.text) for entry in entries), fixed=True),)
 
-    def _named(self, name: str) -> str:
-        name = unused(name, self._names)
-        self._names.add(name)
-        return name
+def digests(messages: Iterable[Message]) -> list[bytes]:
+    """What stands for the texts of no message, of the first, of the first two, and so on."""
+    return list(accumulate(messages, _digest, initial=b""))
+
+
+def _digest(before: bytes, message: Message) -> bytes:
+    said = repr((message.role, message.text, [(call.name, call.arguments) for call in message.calls]))
+    return hashlib.sha256(before + said.encode(errors="surrogatepass")).digest()
 
 
 def _stretch(entry: Entry) -> tuple[str, int]:

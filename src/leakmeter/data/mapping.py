@@ -65,6 +65,25 @@ def unused(name: str, names: Collection[str]) -> str:
     return out
 
 
+class Names:
+    """Names that are given out, each once; in constant time, however often one is asked for."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}
+
+    def own(self, name: str) -> str:
+        """The name, numbered if it is taken, and taken from now on."""
+        number = self._numbers.get(name, 1)
+        out = name if number == 1 else f"{name} ({number})"
+        while out in self._taken:
+            number += 1
+            out = f"{name} ({number})"
+        self._numbers[name] = number + 1 if number > 1 else 2
+        self._taken.add(out)
+        return out
+
+
 Fields = Mapping[str, object]
 """A record: values by the names of their fields, as a file or the hub has them."""
 

@@ -14,7 +14,7 @@ from leakmeter.core.case import Case, Channel, Document, Emission, Message
 from leakmeter.core.record import JsonObject
 from leakmeter.data.chat import ChatCase, ChatCases, ids_of, with_documents
 from leakmeter.data.formats.base import DataFormat, Rows, RowsRead
-from leakmeter.data.mapping import Fields, checked_text, unused
+from leakmeter.data.mapping import Fields, Names, checked_text
 from leakmeter.errors import DataError
 
 VAULT: Final = "vault"
@@ -139,7 +139,7 @@ def _written_by(
 
 
 def _prompt(call: Fields, vault: object, before: Sequence[tuple[str, str]], where: str) -> tuple[Message, ...]:
-    names: set[str] = set()
+    names = Names()
     documents: list[Document] = []
     messages: list[Message] = []
     for role, field in (("system", "system_prompt"), ("user", "user_prompt")):
@@ -152,10 +152,8 @@ def _prompt(call: Fields, vault: object, before: Sequence[tuple[str, str]], wher
             documents += [Document(VAULT, own)] if own else []
     for name, text in before:
         if any(text in message.text for message in messages):
-            name = unused(name, names)
-            names.add(name)
-            documents.append(Document(name, text))
-    return tuple(with_documents(message, documents) for message in messages)
+            documents.append(Document(names.own(name), text))
+    return tuple(with_documents(message, documents, where) for message in messages)
 
 
 def _fits(fields: Fields) -> bool:

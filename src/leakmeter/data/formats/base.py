@@ -69,21 +69,26 @@ def documents_by_name(value: object) -> list[JsonObject] | None:
     return None
 
 
-def of_fields(make: Callable[[Fields, str], Iterable[Fields]]) -> Callable[[Rows], RowsRead]:
+def of_fields(make: Callable[[Fields, str], Iterable[Fields | DataError]]) -> Callable[[Rows], RowsRead]:
     """What reads rows one by one: `make` gives the fields of the cases of a row, and where in the row each is as
-    `place`. Several of a row that have no ids of their own are numbered under the row's."""
+    `place`; or what is wrong with one of them. Several of a row that have no ids of their own are numbered under the
+    row's."""
 
     def read(rows: Rows) -> RowsRead:
         for row, fields in rows:
+            cases: list[Fields | DataError] = []
             try:
-                cases = list(make(fields, row.where))
+                cases += make(fields, row.where)
             except DataError as error:
-                yield row, error
-                continue
-            is_numbered = len({case.get("id") for case in cases}) < len(cases)
+                cases.append(error)
+            ids = [case.get("id") for case in cases if isinstance(case, Mapping)]
+            is_numbered = len(set(map(str, ids))) < len(ids)
             for number, case in enumerate(cases, 1):
+                if isinstance(case, DataError):
+                    yield row, case
+                    continue
                 place = case.get("place")
-                at = replace(row, place=f"{row.place}{place}") if place else row
+                at = replace(row, place=f"{row.place}{place}".removeprefix(", ")) if place else row
                 own = {"id": f"{first(case, 'id') or row.number}.{number}"} if is_numbered else {}
                 held = {name: value for name, value in case.items() if name != "place" and value is not None}
                 yield at, held | own

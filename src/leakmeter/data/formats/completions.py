@@ -20,6 +20,8 @@ from leakmeter.data.mapping import Fields, nearest, parsed_cell
 from leakmeter.data.rows import DataRow
 from leakmeter.errors import DataError
 
+_MOST_BEFORE: Final = 1000
+"""Messages and items of the requests that one goes on from, each of which repeats them all."""
 _RETRIEVED: Final = ("all_retrieved_documents", "citations")
 """What Azure retrieved for an answer, in its message's context."""
 
@@ -157,8 +159,17 @@ def _continued(exchanges: Iterable[tuple[DataRow, _Exchange]]) -> RowsRead:
     for row, parts in exchanges:
         messages = parts.messages
         if parts.before is not None and isinstance(messages, list):
-            if parts.before in said:
-                messages = [*said[parts.before], *messages]
+            if len(earlier := said.get(parts.before, [])) > _MOST_BEFORE:
+                yield (
+                    row,
+                    DataError(
+                        f"{row.where}: the request goes on from {len(earlier):,} messages and items; {_MOST_BEFORE:,} "
+                        "are put before it at most"
+                    ),
+                )
+                continue
+            if earlier:
+                messages = [*earlier, *messages]
             elif parts.before.startswith("resp"):
                 yield (
                     row,

@@ -22,20 +22,23 @@ _OF_MESSAGE: Final = ("role", "content", "tool_calls", "tool_call_id", "function
 """Fields of a message of inspect_ai that say what it is; others are the tool's own."""
 
 
-def _promptfoo(fields: Fields, where: str) -> Iterable[Fields]:
+def _promptfoo(fields: Fields, where: str) -> Iterator[Fields | DataError]:
     """Results of a file, or one result of JSON lines."""
     held = fields.get("results")
     results = held.get("results") if isinstance(held, Mapping) else held
     if results is None:
-        yield from _result(fields, where, "")
+        yield _result(fields, where, "")
         return
     if not isinstance(results, list):
         raise DataError(f"{where}: 'results' has to be a list")
     for number, result in enumerate(results, 1):
-        yield from _result(result, f"{where}, result {number}", f", result {number}")
+        try:
+            yield _result(result, f"{where}, result {number}", f", result {number}")
+        except DataError as error:
+            yield error
 
 
-def _result(result: Any, where: str, place: str) -> Iterator[Fields]:
+def _result(result: Any, where: str, place: str) -> Fields:
     if not isinstance(result, Mapping):
         raise DataError(f"{where} is not an object")
     answer = result.get("response")
@@ -50,12 +53,12 @@ def _result(result: Any, where: str, place: str) -> Iterator[Fields]:
     read = _read_of(result)
     marked = [document for document in read if any(document["text"] in text for text in texts)]
     if not marked:
-        found = "variable of the test" if not read else "of its variables that stands in the prompt word for word"
+        found = "variable of the test" + (" that stands in the prompt word for word" if read else "")
         raise DataError(
             f"{where}: no {found} is known as a context; name it 'context', or give the texts with --map "
             "cases=results.results,query=vars.NAME,context=vars.NAME,response=response.output"
         )
-    yield {
+    return {
         "id": result.get("id"),
         "messages": chat,
         "marked": marked,
