@@ -60,7 +60,7 @@ def answers(backend: HfBackend, _: Path | None, tiny: bool = False) -> Scenario:
     sizes = _TINY if tiny else Sizes()
     rng = np.random.default_rng(_SEED)
     cases = [_case(backend, rng, f"c{number}", sizes) for number in range(sizes.cases)]
-    settings, measure = PromptSettings(unit="document"), Influence()
+    settings, measure = PromptSettings(unit="document"), Influence(controls=0)
     items: list[ContextItem] = [settings.prepare(case, backend, measure).item for case in cases]
     prompts = [_of_peers(item) for item in items]
     responses = [item.response or () for item in items]

@@ -150,7 +150,7 @@ def _timed(works: dict[str, Callable[[], Any]], rounds: int) -> Iterator[tuple[s
 def _answers(backend: HfBackend, models: dict[str, Any], n: int | None) -> Iterator[Row]:
     """Every way by plain passes, a prompt at a time; then by our engine, unless it refuses the model."""
     loaded = read_cases(CaseSource(data=str(sample_path(_LOG))))
-    cases, settings, measure = LoadedCases(loaded.cases[:n]), PromptSettings(unit="document"), Influence()
+    cases, settings, measure = LoadedCases(loaded.cases[:n]), PromptSettings(unit="document"), Influence(controls=0)
     items: list[ContextItem] = [settings.prepare(case, backend, measure).item for case in cases.cases]
     plan = Plan("influence", measure, settings, cases)
     floors: list[float] = []

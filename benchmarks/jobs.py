@@ -28,7 +28,7 @@ TINY: Final = {"sizes": (1, 2), "model": "toy"}
 _SAMPLES: Final = Path("samples")
 _SHOTS: Final = ("--exemplars", "samples/shots.csv", "--text-column", "review", "--label-column", "sentiment")
 JOBS: Final = {
-    "influence": ("influence", "--data", "log.jsonl"),
+    "influence": ("influence", "--data", "log.jsonl", "--controls", "0"),
     "redact": ("redact", "--data", "log.jsonl", "--unit", "document", "--disclosures"),
     "decode": ("decode", "--data", "asked.jsonl", "--max-new-tokens", "30"),
     "icl": ("icl", *_SHOTS, "--data", "reviews.csv", "--label-scoring", "whole-sequence"),

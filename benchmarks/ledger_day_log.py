@@ -298,7 +298,7 @@ def _leaked(leak: Leak, texts: Mapping[str, str], rng: np.random.Generator, size
 
 
 def _draw(exchanges: Sequence[Exchange], numbers: Sequence[int], backend: Backend, new_tokens: int, seed: int) -> None:
-    settings, measure = PromptSettings(unit="document"), Influence()
+    settings, measure = PromptSettings(unit="document"), Influence(controls=0)
     items: list[ContextItem] = []
     for number in numbers:
         item = settings.prepare(_case(f"day-{number + 1:04}", exchanges[number]), backend, measure).item

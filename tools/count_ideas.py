@@ -14,7 +14,7 @@ from typing import Any
 SOURCE = Path(__file__).parents[1] / "src" / "leakmeter"
 N_CASES = 3
 N_CASES_OF_A_LOG = 40
-"""The first ten cases of a run, and one in a hundred of the others, measure noise: five prefix trees more."""
+"""The first ten cases of a run, and one in a hundred of the others, measure noise: two prefix trees more."""
 MODEL = "smollm2-135m"
 SHARED_NAMES: dict[str, str] = {}
 """Public names of classes that may have more than one definition, and why."""

@@ -40,7 +40,7 @@ def rows(
     if tiny:
         cases = cases[:TINY]
     records = [case.record for case in cases]
-    results: Any = leakmeter.influence(backend, records) if run is None else leakmeter.load_run(run)
+    results: Any = leakmeter.influence(backend, records, controls=0) if run is None else leakmeter.load_run(run)
     by_case = {result.id: result for result in results}
     ours = methods.ours(by_case)
     yield from _row("leakmeter", cases, score(cases, {case.id: ours(case) for case in cases}, 0.0))

@@ -42,7 +42,7 @@ def assert_leakage(
             `influence` takes them; or results of `influence`.
         max_nats: the most influence of a piece, nats.
         max_posterior: the most that an observer of the response may believe that a piece was there, above 0.5 and below
-            1.
+            1. Only of responses that are drawn from the scoring model: of a given one no posterior follows.
         model: see `influence`; loaded once for all calls that name the same.
         meter: a `Meter` in its place.
         show_text: name pieces with an excerpt of their text; else the failure, which a CI log may publish, has their
@@ -54,8 +54,9 @@ def assert_leakage(
 
     Raises:
         AssertionError: a piece is above a bound; says which, by how much, and with which noise floor and posterior.
-        UsageError: no bound, or one that lies below the noise floor, where a measurement cannot tell it from chance; or
-            no piece is above a bound, but a search did not score all of them: nothing is known of the others.
+        UsageError: no bound, or one that lies below the noise floor, where a measurement cannot tell it from chance;
+            `max_posterior` of a response that was given; or no piece is above a bound, but a search did not score all
+            of them: nothing is known of the others.
 
     Examples:
         >>> from leakmeter.testing import assert_leakage
@@ -72,6 +73,7 @@ def assert_leakage(
     _check_bounds(max_nats, max_posterior)
     results = tuple(_results(case, model, meter, options))
     for result in results:
+        _check_drawn(result, max_posterior)
         _check_noise(result, max_nats, max_posterior)
     broken = [
         _line(result, piece, max_nats, max_posterior, show_text=show_text)
@@ -110,8 +112,8 @@ def assert_no_disclosure(
             `assert_leakage` takes them.
         context: one text, several documents, or documents by name.
         query: what was asked.
-        max_nats: the most that a disclosure may have, nats, with signs: from even odds an observer of 3 nats is 95 %
-            sure that the context was there, of 5 nats 99.3 %. 3 at least, which is the least that is called one.
+        max_nats: the most that a disclosure may have, nats, with signs: 3 nats make it 20 times as likely with the
+            context as without it, 5 nats 150 times. 3 at least, which is the least that is called one.
         only_personal: whether only what a list (`sensitive`), a recogniser or a shape calls personal or secret counts;
             False counts content of any kind.
         model: see `influence`; loaded once for all calls that name the same.
@@ -170,7 +172,7 @@ def _disclosed(result: InfluenceResult, disclosure: Disclosure, *, show_text: bo
 
     text = f" {excerpt(disclosure.text, _EXCERPT)!r}" if show_text else ""
     document = "" if disclosure.document is None else f" of document {excerpt(disclosure.document, _EXCERPT)}"
-    is_shown = disclosure.nats > disclosure.floor_nats
+    is_shown = disclosure.nats > disclosure.floor_nats and disclosure.posterior is not None
     sure = f", {percent(disclosure.posterior)} sure" if is_shown else ""
     return (
         f"  case {excerpt(result.id, _EXCERPT)!r}: {disclosure.kind}{text}, {disclosure.relation}{document}: "
@@ -202,6 +204,14 @@ def _check_bounds(max_nats: float | None, max_posterior: float | None) -> None:
         raise UsageError(f"max_nats is {max_nats}; it has to be above 0")
     if max_posterior is not None and not 0.5 < max_posterior < 1:
         raise UsageError(f"max_posterior is {max_posterior}; it has to be above 0.5 and below 1")
+
+
+def _check_drawn(result: InfluenceResult, max_posterior: float | None) -> None:
+    if max_posterior is not None and not result.response.sampled:
+        raise UsageError(
+            f"max_posterior is a bound on responses that are drawn, and that of case {excerpt(result.id, _EXCERPT)!r} "
+            "was given: no posterior follows of what another model may have written; give max_nats"
+        )
 
 
 def _check_noise(result: InfluenceResult, max_nats: float | None, max_posterior: float | None) -> None:
@@ -271,9 +281,12 @@ def _line(
     bounds = [] if max_nats is None else [f"bound {max_nats:g} nats"]
     bounds += [] if max_posterior is None else [f"bound on the posterior {max_posterior:g}"]
     placebo = "" if result.placebo_nats is None else f", placebo {nats_text(result.placebo_nats)} nats"
-    posterior = percent(piece.posterior) if piece.posterior is not None else piece.posterior_note or "none"
+    # Of a response that was given there is none.
+    posterior = ""
+    if result.response.sampled:
+        posterior = f"; posterior {piece.posterior_note if piece.posterior is None else percent(piece.posterior)}"
     return (
         f"  case {excerpt(result.id, _EXCERPT)!r}, piece {excerpt(piece.name, _EXCERPT)}{kind}{text}: "
         f"{nats_text(_nats(piece))} nats, {', '.join(bounds)}; noise floor {nats_text(result.noise_floor_nats)} nats"
-        f"{placebo}; posterior {posterior}"
+        f"{placebo}{posterior}"
     )

@@ -151,6 +151,7 @@ def changes(chunk: Chunk, which: int) -> Iterator[Chunk]:
     yield with_run(ids=np.append(branch.ids, branch.positions[0]), positions=branch.positions[1:])
     yield with_run(parent=branch.parent + 1)
     yield with_run(fork=branch.fork + 1)
+    yield with_run(ends=(*branch.ends, len(branch.ids) - 1))
     yield laid_out(chunk, n_slots=chunk.n_slots + 1)
     yield laid_out(chunk, branches=(*chunk.branches, branch))
     (request,) = chunk.requests

@@ -303,7 +303,7 @@ def test_two_runs_are_compared(runs: tuple[Path, Path], capsys: pytest.CaptureFi
     ]
     names = [line.partition(",")[0] for line in lines[6:]]
     counted = ["influence.disclosures", "influence.disclosures.personal", "influence.worst_disclosure"]
-    assert names == ["influence", "influence.per_token", "influence.worst_piece", *counted]
+    assert names == ["influence", "influence.per_token", "influence.worst_piece", *counted, "influence.false_alarms"]
     compare(*(run.name for run in runs), runs=runs[0].parent)
     assert capsys.readouterr().out == said
     compare(*map(str, runs), quantity=["influence"], json=True)

@@ -136,7 +136,7 @@ def request_lists(draw: st.DrawFn) -> list[Request]:
     for _ in range(draw(st.integers(1, 4))):
         some = tuple(draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3)))
         response = draw(st.lists(st.integers(0, 1), min_size=1, max_size=4).map(tuple))
-        out.append(Request(some, response, draw(WANTS)))
+        out.append(Request(some, response, draw(WANTS), draw(st.integers(0, 2))))
     return out
 
 

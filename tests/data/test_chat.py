@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from leakmeter.core.case import Case, Document, Message
 from leakmeter.data import chat, foreign
 from leakmeter.data.cases import case_of, cases_of, logged_case
-from leakmeter.data.traces import plainly
+from leakmeter.data.traces import messages as traced_messages
 from leakmeter.errors import DataError, UsageError
 
 USER = {"role": "user", "content": "Who?"}
@@ -306,6 +306,6 @@ def test_the_system_prompt_is_meant_and_all_else_stays() -> None:
 def test_cases_logs_and_traces_read_the_same_messages(message: Any) -> None:
     (first, _) = case_of(messages=[message, USER]).messages
     logged, _ = foreign.messages_of([message, USER])
-    traced, _ = plainly.messages_of([message, USER])
+    traced, _ = traced_messages.messages_of([message, USER])
     assert (first.role, first.parts[0].text) == (logged["role"], logged["content"]) == (traced.role, traced.content)
     assert first.parts[0].text == "Anna called."

@@ -19,8 +19,9 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.request import Scores
 from leakmeter.core.tree import Chunk
+from leakmeter.engine.groups import groups_of
 from leakmeter.engine.loading import KeptModel, load
-from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
+from leakmeter.engine.measure import Callbacks, measure_cases
 from leakmeter.engine.options import ModelOptions
 from leakmeter.engine.storage import export
 from leakmeter.engine.storage.catalogue import summary
@@ -56,9 +57,18 @@ def finished(
     spec = spec_of(MEASURE, "influence", SETTINGS, backend, CASES, group_size=size)
     given = prepared(backend)
     with RunDirectory(folder / spec.id).opened(spec) as directory:
-        parts = list(measure_cases(backend, measure, given, directory, callbacks or Callbacks(), group_size=size))
+        parts = list(
+            measure_cases(
+                backend,
+                measure,
+                given,
+                directory,
+                callbacks or Callbacks(),
+                groups=groups_of([None] * len(given), size),
+            )
+        )
         assert [texts["id"] for texts, _ in parts] == [case.id for case in CASES]
-        directory.finish(spec, n_parts(len(given), size))
+        directory.finish(spec, len(groups_of([None] * len(given), size)))
     export.write(folder / spec.id, folder / "exported")
     files = {path.name: path.read_bytes() for path in (folder / "exported").iterdir()}
     assert len(files) == 3

@@ -11,12 +11,17 @@ from typing import Any
 
 import pytest
 
+import leakmeter
 from helpers.mortal_toy import Mortal
+from helpers.toy_chat import ToyChat
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
+from leakmeter.core.item import Origin
 from leakmeter.core.request import Scores
 from leakmeter.core.tree import Chunk
-from leakmeter.engine.measure import Callbacks, PartsBackend, measure_cases, measured_together, n_parts, write_part
+from leakmeter.data.cases import cases_of
+from leakmeter.engine.groups import MOST_TURNS, groups_of
+from leakmeter.engine.measure import Callbacks, PartsBackend, measure_cases, measured_together, write_part
 from leakmeter.engine.prediction import Predictor, predicted_cases
 from leakmeter.engine.storage.parts import Part, cases_of_run
 from leakmeter.engine.storage.rundir import RunDirectory
@@ -37,7 +42,11 @@ CASES = [
 
 def measured(backend: Toy, directory: RunDirectory | None, size: int, callbacks: Callbacks | None = None) -> list[Part]:
     given = [SETTINGS.prepare(case, backend, MEASURE) for case in CASES]
-    return list(measure_cases(backend, MEASURE, given, directory, callbacks or Callbacks(), group_size=size))
+    return list(
+        measure_cases(
+            backend, MEASURE, given, directory, callbacks or Callbacks(), groups=groups_of([None] * len(given), size)
+        )
+    )
 
 
 def numbers(parts: list[Part]) -> list[Any]:
@@ -54,7 +63,7 @@ def test_groups_give_the_numbers_of_single_cases(tmp_path: Path, size: int) -> N
     spec = spec_of(MEASURE, "influence", SETTINGS, Toy(), CASES, group_size=size)
     with RunDirectory(tmp_path / spec.id).opened(spec) as directory:
         together = measured(Toy(), directory, size)
-        directory.finish(spec, n_parts(N_CASES, size))
+        directory.finish(spec, len(groups_of([None] * N_CASES, size)))
     read = list(cases_of_run(RunDirectory(tmp_path / spec.id)))
     assert numbers(alone) == numbers(together) == numbers(read)
     assert words(alone) == words(together) == words(read)
@@ -100,7 +109,7 @@ class Interrupted(Toy, PartsBackend):
 
     may_write = threading.Event()
 
-    def measure_parts(self, measure: Any, cases: Any, parts: Any, group_size: int) -> Iterator[tuple[int, PartDone]]:
+    def measure_parts(self, measure: Any, cases: Any, parts: Any, groups: Any) -> Iterator[tuple[int, PartDone]]:
         for number in parts[:-1]:
             given = [SETTINGS.prepare(CASES[number], self, MEASURE)]
             yield number, PartDone(measured_together(Toy(), MEASURE, given, first=number, in_groups=False), 0, 0)
@@ -154,3 +163,44 @@ def test_what_cases_share_is_predicted_once() -> None:
     assert told.tree_tokens == one.n_tokens_run
     alone = predicted_cases(predictor, MEASURE, twins)
     assert alone.tree_tokens == 2 * one.n_tokens_run
+
+
+def test_turns_of_a_conversation_are_a_group_and_long_ones_several() -> None:
+    assert groups_of([None, "a", "a", None, "b", "a"]) == [range(1), range(1, 3), range(3, 4), range(4, 5), range(5, 6)]
+    long = groups_of(["a"] * (2 * MOST_TURNS + 1))
+    assert [len(group) for group in long] == [MOST_TURNS, MOST_TURNS, 1]
+    assert groups_of([]) == []
+
+
+def conversation(n_turns: int) -> dict[str, Any]:
+    chat: list[dict[str, Any]] = [{"role": "tool", "content": "Ana sings in the choir. Bo has gout. It rained."}]
+    for turn in range(n_turns):
+        chat += [
+            {"role": "user", "content": f"Question {turn}?"},
+            {"role": "assistant", "content": f"Answer {turn}, Bo."},
+        ]
+    return {"id": "c", "messages": chat}
+
+
+def test_turns_that_are_scored_together_have_the_numbers_of_single_ones() -> None:
+    whole = leakmeter.influence(ToyChat(), data=[conversation(4)], controls=0)
+    assert [case.cost.scored_together for case in whole] == [4] * 4
+    for case in cases_of([conversation(4)], needs_response=True).cases:
+        (alone,) = leakmeter.influence(ToyChat(), data=[replace(case, emission=None)], controls=0)
+        of_group = next(one for one in whole if one.id == case.id)
+        assert of_group.whole_nats == pytest.approx(alone.whole_nats, abs=1e-9)
+        assert [each.nats for each in of_group.pieces] == pytest.approx([each.nats for each in alone.pieces], abs=1e-9)
+
+
+def test_a_conversation_takes_little_more_than_its_last_turn() -> None:
+    """Ten turns share their prefix, under each variant of what was read."""
+    toy = ToyChat()
+    toy.capabilities = replace(toy.capabilities, shares="prefixes")
+    cases = cases_of([conversation(10)], needs_response=True).cases
+    prepared = [Origin(case, SETTINGS, MEASURE).prepare(toy) for case in cases]
+    predictor = Predictor(toy)
+    together = predicted_cases(predictor, MEASURE, prepared).tree_tokens
+    last = predicted_cases(predictor, MEASURE, prepared[-1:]).tree_tokens
+    apart = sum(predicted_cases(predictor, MEASURE, [case]).tree_tokens for case in prepared)
+    assert together < 1.5 * last
+    assert together < 0.3 * apart

@@ -11,8 +11,12 @@ import torch
 
 import leakmeter
 from helpers.tiny_models import backend_of, fresh_model
+from leakmeter.backends.toy import Toy
+from leakmeter.core.request import Scores
 from leakmeter.core.self_check import BLOCK, MEASURING_NOISE, carried, measures_noise, tolerance_nats, with_noise_of
+from leakmeter.core.tree import Chunk
 from leakmeter.engine import measure as engine
+from leakmeter.overriding import override
 
 NOTES = [
     {
@@ -89,3 +93,53 @@ def test_where_no_case_measured_it_rounding_is_taken_for_what_it_can_be() -> Non
     ((texts_there, measurements),) = carried([(texts, [])])
     (noise,) = with_noise_of(texts_there, measurements)
     assert noise.values.tolist() == [2 * tolerance_nats("float32")] * 2
+
+
+class Unsteady(Toy):
+    """A toy whose log-probabilities are another where tokens are run alone: by more, the shorter the prompt."""
+
+    @override
+    def score(self, chunk: Chunk) -> list[Scores]:
+        moved = [1.0 / len(request.prompts[-1].ids) if request.n_single else 0.0 for request in chunk.requests]
+        return [Scores(one.values + by) for one, by in zip(super().score(chunk), moved, strict=True)]
+
+
+def redacted(notes: list[dict[str, Any]], **options: Any) -> list[Any]:
+    how: dict[str, Any] = {"unit": "sentence", "template": "plain", "max_new_tokens": 4, "max_loss": 1.0} | options
+    return list(leakmeter.redact(Unsteady(), notes, **how))
+
+
+def test_plans_of_cases_outside_the_sample_are_the_same_and_have_the_noise_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    notes = NOTES[: MEASURING_NOISE + 2]
+    sampled = redacted(notes, out=tmp_path)
+    (run,) = tmp_path.iterdir()
+    assert [case.to_dict() for case in leakmeter.load_run(run)] == [case.to_dict() for case in sampled]
+    monkeypatch.setattr(engine, "measures_noise", lambda number, dtype, device: True)
+    every = redacted(notes)
+    # Full prompt and bare one are off alike.
+    per_token = [case.noise_floor_per_token_nats for case in every]
+    assert all(0.0 < floor < 0.1 for floor in per_token)
+    longest = max(len(note["context"]) + len(note["query"]) for note in notes[:MEASURING_NOISE])
+    for number, (case, full) in enumerate(zip(sampled, every, strict=True)):
+        assert case.redacted == full.redacted
+        assert (case.left_nats, case.whole_nats) == (full.left_nats, full.whole_nats)
+        assert [step.left_nats for step in case.steps] == [step.left_nats for step in full.steps]
+        if number < MEASURING_NOISE:
+            assert (case.noise_cases, case.noise_floor_nats) == (None, full.noise_floor_nats)
+            continue
+        assert case.noise_cases == MEASURING_NOISE
+        times = max(1.0, (len(case.context) + len(case.query)) / longest)
+        assert case.noise_floor_per_token_nats == pytest.approx(times * max(per_token[:MEASURING_NOISE]), rel=1e-9)
+        # Neither its prompts beside others nor its single tokens were asked for.
+        assert case.cost.requests == full.cost.requests - 8
+    said = f"the most of a token of {MEASURING_NOISE} other cases at each token"
+    pages = [case.save_html(tmp_path / "page.html").read_text(encoding="utf-8") for case in sampled[-3:]]
+    assert [said in page for page in pages] == [False, True, True]
+
+
+def test_a_plan_that_depends_on_noise_measures_it() -> None:
+    cases = redacted(NOTES[: MEASURING_NOISE + 2], max_loss=None, disclosures=True)
+    assert [case.noise_cases for case in cases] == [None] * len(cases)
+    assert all(case.noise_floor_nats > 0.0 for case in cases)

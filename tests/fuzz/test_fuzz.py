@@ -54,7 +54,9 @@ from leakmeter.products.ledger.tables import checksum
 from leakmeter.results.limits import QueryLimits
 from leakmeter.results.query import ask
 from leakmeter.text.entities import pattern
+from leakmeter.text.entities.fields import find as said_fields
 from leakmeter.text.entities.find import find
+from leakmeter.text.structured import fields_of, stretches
 from leakmeter.text.templates import FilledTemplate, resolved
 
 CORPUS: Final = Path(__file__).with_name("corpus")
@@ -293,6 +295,27 @@ def _entities(content: bytes, folder: Path) -> None:
         assert all(0 <= start < end <= len(text) for start, end in entity.mentions)
 
 
+def _fields(content: bytes, folder: Path) -> None:
+    text = content.decode("utf-8", "replace")
+    end = 0
+    for stretch in stretches(text):
+        assert end <= stretch.start <= stretch.end <= len(text)
+        at = stretch.start
+        for field in stretch.fields:
+            assert at <= field.pair[0] <= field.value[0] <= field.value[1] <= field.pair[1] <= stretch.end
+            assert field.path
+            at = field.pair[1]
+        end = stretch.end
+    answer = text[::2]
+    for said in said_fields(answer, fields_of(text), "US"):
+        assert 0 <= said.start < said.end <= len(answer)
+
+
+RECORDS: Final = (
+    b'USER DATA:\n{"name": "Dora Haas", "n": [1, 2.5e3, {"k": "[\'a\', \'b\']"}], "j": "{\\"x\\": \\"\\\\u00e9\\"}"}',
+    b"{'a': True, 'd': date(2026, 5, 3), 1: (None, u'x'), 's': '2026-05-03', 'm': 173746}",
+    b'name,score,city\nDora,612,"Graz, A"\nBo,,Wien\n\n| a | b |\n|---|:-:|\n| 1 | x \\| y |\n',
+)
 TEXTS: Final = (
     b"Call Dr. Dora Haas at +1 202 555 0143 or dora.haas@example.com, 12 Main Street, Springfield, IL 62701.",
     "Frau Müller, geb. 3.4.1981, wohnt in der Hauptstraße 5, 8010 Graz; Tel. 0316/123456.".encode(),
@@ -395,6 +418,7 @@ def _targets() -> dict[str, Callable[[], Target]]:
         "template": lambda: Target(spoilt_bytes((b"Notes: {context}\n\nQ: {query}\n", b"{context}")), _template),
         "patterns": lambda: Target(spoilt_bytes(PATTERNS), _patterns),
         "entities": lambda: Target(spoilt_bytes(TEXTS), _entities),
+        "fields": lambda: Target(st.one_of(spoilt_bytes(RECORDS), json_files(*CASES)), _fields),
         "query": lambda: Target(_sql(), _query),
         "gguf": lambda: Target(
             spoilt_bytes(_ggufs()),

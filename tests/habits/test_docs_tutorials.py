@@ -45,4 +45,4 @@ def test_a_tutorial_can_be_followed(page: Path) -> None:
 
 @pytest.mark.usefixtures("somewhere", "undrawn")
 def test_the_commands_of_the_readme_run() -> None:
-    assert follow(ROOT / "README.md") == 4
+    assert follow(ROOT / "README.md") == 5

@@ -10,7 +10,7 @@ from leakmeter.core.cost import ResultCost
 from leakmeter.instruments.influence.disclosures import Disclosure, Source
 from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence, SampledResponse
 from leakmeter.results.result import DocumentRange, Response
-from leakmeter.stats.stats import posterior_of
+from leakmeter.stats.stats import GIVEN, posterior_of
 
 Case = InfluenceResult
 COST = ResultCost(
@@ -65,7 +65,20 @@ def case(id_: str, context: str, query: str, tokens: Sequence[str], whole: Seque
         samples=(), whole_mean_nats=None, whole_interval_nats=None, whole_worst_nats=None, cost=COST, warnings=(),
         disclosures=(),
     )  # fmt: skip
-    return replace(made, **{name: tuple(value) if isinstance(value, list) else value for name, value in more.items()})
+    made = replace(made, **{name: tuple(value) if isinstance(value, list) else value for name, value in more.items()})
+    return made if made.response.sampled else given(made)
+
+
+def given(made: Case) -> Case:
+    """The case as if its response had been given: no posterior follows."""
+    return replace(
+        made,
+        response=replace(made.response, sampled=False, seed=None),
+        whole_posterior=None,
+        whole_posterior_note=made.whole_posterior_note or GIVEN,
+        pieces=tuple(replace(one, posterior=None, posterior_note=one.posterior_note or GIVEN) for one in made.pieces),
+        disclosures=tuple(replace(one, posterior=None) for one in made.disclosures),
+    )
 
 
 def clinic() -> Case:

@@ -29,7 +29,7 @@ from leakmeter.data import streamed as records_module
 from leakmeter.data.traces import DocumentPlace, LoggedAnswer, LoggedMessage, Reason, TraceReader, as_case
 from leakmeter.data.traces import places as places_module
 from leakmeter.data.traces import reader as reader_module
-from leakmeter.data.traces.answer import LoggedDocument, Refused, Unusable
+from leakmeter.data.traces.answer import LoggedDocument, ReadText, Refused, Unusable
 from leakmeter.data.traces.places import Retrieved, find
 from leakmeter.data.traces.span import SpanKind, TraceSpan
 from leakmeter.data.traces.trace import outcome_of
@@ -171,6 +171,74 @@ def test_a_record_with_too_many_spans_is_refused(tmp_path: Path, monkeypatch: py
         rows = [{"id": str(i), "type": "SPAN", "parentObservationId": str(i - 1)} for i in range(n)]
         reader, _ = read(lines(tmp_path / "log.jsonl", [{"id": "t", "observations": rows}]))
         assert reader.refused == ({Reason.TOO_MANY_SPANS: 1} if n > 10 else {})
+
+
+# Agents.
+
+
+def loop(n: int) -> TraceSpan:
+    """A call whose prompt has as many calls of tools and their results, each a list of named records."""
+    records = json.dumps([{"title": f"{i}.md", "text": f"{RAIN} {i}"} for i in range(3)])
+    prompt: list[dict[str, Any]] = [{"role": "user", "content": "Where?"}]
+    for i in range(n):
+        call = {"id": f"c{i}", "function": {"name": "search", "arguments": '{"a": 1}'}}
+        prompt.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        prompt.append({"role": "tool", "tool_call_id": f"c{i}", "content": records.replace("Rome", f"Rome, {i}")})
+    made = span(1, "llm")
+    made.read_call(prompt, {"role": "assistant", "content": "Rome"})
+    return made
+
+
+def replying(n: int, *, of_server: bool = False) -> TraceSpan:
+    """A call that emits as many calls of tools, of its own server or not."""
+    made = loop(1)
+    call = {"type": "tool_call", "name": "search", "arguments": {"a": 1}}
+    result = {"type": "tool_call_response", "response": RAIN}
+    parts = [{**part, "id": f"s{i}"} for i in range(n) for part in ([call, result] if of_server else [call])]
+    made.read_call([{"role": "user", "content": "Where?"}], [{"role": "assistant", "parts": parts}])
+    return made
+
+
+def test_results_take_a_time_in_proportion_to_their_number() -> None:
+    check_linear(lambda n: partial(loop, n), 20)
+    check_linear(lambda n: partial(outcome_of, [loop(n)], "x"), 20)
+    (answer,) = outcome_of([loop(20)], "x").results
+    assert isinstance(answer, LoggedAnswer)
+    assert len(answer.documents) == 60
+    check_linear(lambda n: partial(as_case, outcome_of([loop(n)], "x").results[0], by_id=True), 20)  # type: ignore[arg-type]
+    assert len(as_case(answer, by_id=True).context_documents) == 60
+
+
+@pytest.mark.parametrize("of_server", [False, True])
+def test_a_reply_of_more_calls_than_any_model_makes_is_refused(
+    of_server: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = outcome_of([replying(50, of_server=of_server)], "x")
+    assert len(found.results) + found.n_before_reading == 50
+    many = [replying(500, of_server=of_server)]
+    monkeypatch.setattr(places_module, "MOST_WORK", 10**8)
+    (refused,) = outcome_of(many, "x").results
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.TOO_MANY_DOCUMENTS
+    assert n_operations(lambda: outcome_of(many, "x")) < 3 * 10**6
+
+
+def test_a_reply_of_many_calls_that_has_read_is_refused() -> None:
+    read = loop(1)
+    read.answers = [["", None, [["search", '{"a": 1}']] * 4000, [], False]]
+    (refused,) = outcome_of([read], "x").results
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.TOO_MANY_DOCUMENTS
+
+
+def test_places_in_results_take_a_time_in_proportion_to_their_number() -> None:
+    def messages(n: int) -> list[LoggedMessage]:
+        return [LoggedMessage("tool", ".," * n, read=(ReadText("search#1", 0, 2 * n),))]
+
+    check_linear(lambda n: partial(find, [Retrieved("a", "."), Retrieved("b", ",")], messages(n)), 200)
+    many = [LoggedMessage("tool", "a1 " * 500, read=tuple(ReadText(f"n{i}", 3 * i, 3 * i + 2) for i in range(500)))]
+    (document,) = find([], many).documents
+    assert len(document.places) == 500
 
 
 # Texts in prompts.

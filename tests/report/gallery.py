@@ -16,6 +16,7 @@ from helpers.docs_blocks import exit_code
 _ASKED = '--context-file samples/note.txt --query "How can I reach the patient?" --response "Call 555-010-7788."'
 PAGES = {
     "influence.html": "influence --data samples/log.jsonl",
+    "conversations.html": "influence --data samples/agents.jsonl",
     "note.html": f"influence {_ASKED} --unit entity --swap",
     "redact.html": f"redact {_ASKED} --disclosures",
     "decode.html": (

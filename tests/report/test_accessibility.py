@@ -13,6 +13,7 @@ from helpers.differentiable_toy import DifferentiableToy
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import clinic, disclosing, sampled, small
 from leakmeter.core import registry
+from leakmeter.engine.groups import groups_of
 from leakmeter.engine.measure import Callbacks, measure_cases
 from leakmeter.instruments.influence import report as influence
 from leakmeter.report import html
@@ -31,7 +32,7 @@ def page_of(name: str, n: int) -> str:
     examples = [instrument.example(f"case {number}", None) for number in range(n)]
     measure = instrument.measure(**examples[0].parameters)
     prepared = [one.settings.prepare(one.case, backend, measure) for one in examples]
-    parts = measure_cases(backend, measure, prepared, None, Callbacks(), group_size=n)
+    parts = measure_cases(backend, measure, prepared, None, Callbacks(), groups=groups_of([None] * len(prepared), n))
     results = list(instrument.result.from_run(parts, asdict(measure)))
     return instrument.result.render_page(results, command="leakmeter", run=None)
 

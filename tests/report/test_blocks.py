@@ -78,7 +78,12 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
     lines = [b.Segment(told, line="dotted"), b.Segment(more, 2.0, line="solid")]
     struck = b.ShadedText([b.Passage([b.Segment(told, note=more, struck=True), b.Segment(more)], more)])
     card = (b.Facts(((told, b.Shaded(more, 3)),)), b.ShadedText([b.Passage(lines)], style="tokens"))
+    turns = [
+        b.ConversationTurn("said", told, more), b.ConversationTurn("read", (told, "own"), told, more),
+        b.ConversationTurn("emitted", "answer", tokens, told),
+    ]  # fmt: skip
     blocks: list[b.Block] = [
+        b.Conversation((told, ", 3 turns"), turns, anchor="t1", is_open=True),
         b.Headline(("Found: ", told)), b.Text(told), b.Text("A reading.", "soft"),
         b.Advice([(told, more)], [("elsewhere", more)]), b.Warning(told),
         b.Facts(((told, more), ("Own", "words")), heading="Facts"), table, shaded, disclosures, chart,

@@ -28,6 +28,10 @@ def test_languages_are_told_apart() -> None:
     assert {language: language_of(text) for language, text in ANSWERS.items()} == {name: name for name in LANGUAGES}
     assert {name: language_of(irrelevant_text(name, "prose")) for name in LANGUAGES} == {n: n for n in LANGUAGES}
     assert [language_of(text) for text in ("", "12345", "Ωμέγα", "Anna Ek (東)")] == ["en"] * 4
+    # Of a short answer what it was asked, and what it was written from, tell too; of a longer one they do not.
+    assert [language_of("I do not know.", beside) for beside in ("", "Who was at the harbour?")] == ["pl", "en"]
+    assert language_of("Nie.", "Czy to jest nasz dom?") == "pl"
+    assert language_of(ANSWERS["de"], irrelevant_text("en", "prose")) == "de"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

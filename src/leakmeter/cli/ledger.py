@@ -264,7 +264,7 @@ def check(
         output.print_json({"holds": outcome.holds, "check": asdict(outcome), **rows})
     else:
         further = [entry for entry in unknown if entry not in over]
-        for line in (check_lines([outcome])[0], *lines([*over, *further])):
+        for line in (check_lines([outcome])[0], *lines([*over, *further], book)):
             output.print_text(line)
     if not outcome.holds:
         sys.exit(1)

@@ -23,7 +23,7 @@ from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dat
 from functools import partial, wraps
 from inspect import Parameter, Signature, get_annotations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, cast, dataclass_transform, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, TypeVar, cast, dataclass_transform, overload
 
 from leakmeter.commands.cases import log_formats
 from leakmeter.core import registry
@@ -110,10 +110,16 @@ class CaseOptions:
     context_from: str | None = None
     """A pattern for the last user message: its group 'context', or its first, is context. Or 'system': the system
     prompt is the context, and all other messages stay."""
+    turns: Literal["all", "last"] = "all"
+    """Of a conversation in the data, measure all turns of the assistant, or the last one alone."""
+    channels: str | Sequence[str] | None = None
+    """Of a conversation in the data, measure what went there: 'answer', 'tool', 'agent', 'memory', 'reasoning'; all but
+    reasoning by default."""
 
     def cases(self, data: Any, *, skip_bad: bool, needs_response: bool = False) -> LoadedCases[Case]:
         """Those of the data; without data the single one. `needs_response` as of `data.cases.cases_of`."""
         from leakmeter.data.cases import case_of, cases_of
+        from leakmeter.data.conversation import emission_options
 
         if data is None:
             if self.map is not None or self.format is not None:
@@ -130,6 +136,7 @@ class CaseOptions:
             context_from=self.context_from,
             skip_bad=skip_bad,
             needs_response=needs_response,
+            emissions=emission_options(self.turns, self.channels),
             logs=log_formats(),
         )
         for line in loaded.notes:

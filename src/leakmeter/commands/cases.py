@@ -81,7 +81,7 @@ def run_cases(
     shown: list[AnyResult] = []
     n_cases = len(ready.prepared)
     if part is not None:
-        n_cases = part.n_cases(n_cases, plan.group_size)
+        n_cases = part.n_cases(ready.groups)
     kind = registry.instrument(plan.instrument).result
     findings: dict[str, float] = {}
     is_interrupted = False
@@ -189,6 +189,7 @@ def log_formats() -> Iterator[DataFormat]:
 def read_cases(source: CaseSource, response: str | None = None, *, needs_response: bool = False) -> LoadedCases[Case]:
     """The cases that options name; `needs_response` as of `data.cases.cases_of`."""
     from leakmeter.data.cases import cases_of, logged_case
+    from leakmeter.data.conversation import emission_options
 
     named = (("--context-file", source.context_file), ("--data", source.data), ("--messages", source.messages))
     options = [name for name, value in named if value]
@@ -207,10 +208,15 @@ def read_cases(source: CaseSource, response: str | None = None, *, needs_respons
             context_from=source.context_from,
             skip_bad=source.skip_bad,
             needs_response=needs_response,
+            emissions=emission_options(source.turns, source.channels),
             logs=log_formats(),
         )
         return LoadedCases(loaded.cases, loaded.problems, source.skip_bad, loaded.notes)
-    for name, value in (("--skip-bad", source.skip_bad), ("--map", source.map), ("--format", source.format)):
+    of_data = (
+        *(("--skip-bad", source.skip_bad), ("--map", source.map), ("--format", source.format)),
+        *(("--turns", source.turns != "all"), ("--channels", source.channels)),
+    )
+    for name, value in of_data:
         if value:
             raise UsageError(f"{name} is for --data")
     if source.messages is not None:

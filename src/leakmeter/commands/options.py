@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -96,6 +96,11 @@ class CaseSource:
     context_from: TextOption | None = None
     """Regular expression for the last user message; its group 'context', or else its first group, is the context, as in
     'Context:(.*)Question:'. Or system: the system prompt is the context, and all other messages stay in place."""
+    turns: Literal["all", "last"] = "all"
+    """Of a conversation in --data, measure all turns of the assistant, or the last one alone."""
+    channels: list[str] | None = None
+    """Of a conversation in --data, measure what went there: answer (to the user), tool (arguments of calls), agent,
+    memory, reasoning; all but reasoning by default."""
     messages: Path | None = None
     """JSON file of chat messages, or the log of a completion. The last user message is the query, a final assistant
     message is the response, and the others are context."""

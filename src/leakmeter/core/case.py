@@ -48,6 +48,8 @@ class Emission:
     channel: Channel = "answer"
     recipient: str = "user"
     """The user, or the tool, agent or memory by its name."""
+    first_message: int = 0
+    """Number of the first message that no case of the conversation before it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,30 @@ def record_of(case: Any) -> JsonObject:
 
 def _said(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
     return {key: value for key, value in pairs if key != "control_contexts" and (key, value) not in _UNSAID}
+
+
+def conversation_of(case: object) -> str | None:
+    """The conversation that a case is a turn of."""
+    return case.emission.conversation if isinstance(case, Case) and case.emission is not None else None
+
+
+def emission_texts(case: Case) -> JsonObject | None:
+    """What a run keeps of an emission: what it was, and what was said and read since the one before it."""
+    emission = case.emission
+    if emission is None:
+        return None
+    before: list[JsonObject] = []
+    for message in case.messages[emission.first_message :]:
+        for number, part in enumerate(message.parts):
+            is_source = number in message.retrieved
+            if part.text.strip():
+                before.append({"role": message.role, "name": part.name, "text": part.text, "is_source": is_source})
+        before += (
+            {"role": "call", "name": call.name, "text": call.arguments, "is_source": False} for call in message.calls
+        )
+    fields = asdict(emission)
+    del fields["first_message"]
+    return {**fields, "before": before}
 
 
 def unmeasured_answers(cases: Sequence[Any]) -> list[int]:

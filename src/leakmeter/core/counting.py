@@ -143,6 +143,9 @@ class CountingBackend(Backend):
         continued = {int(s) for r, slots in chunk.answers() if r.reduction.continues for s in slots[:, -1]}
         for branch in chunk.branches:
             self.ran(branch, self._start(branch))
+            if self.capabilities.shares != "prefixes":
+                # A pass that has to end on the way is another one from the first token.
+                self.n_tokens_run += sum(branch.ends)
         self._kept = {
             _key(branch): branch for branch in chunk.branches if not continued.isdisjoint(branch.row_slots.tolist())
         }

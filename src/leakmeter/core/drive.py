@@ -153,7 +153,7 @@ def _distinct(requests: Sequence[Request]) -> tuple[Sequence[Request], Sequence[
         # Few requests have twins: of the others the tokens need not be looked at.
         if request.reduction.needs == "targets" and alike[_outline(request)] > 1:
             prompts = tuple((p.ids.tobytes(), p.positions.tobytes(), p.hidden_tokens) for p in request.prompts)
-            place = seen.setdefault((prompts, request.response, request.reduction), place)
+            place = seen.setdefault((prompts, request.response, request.reduction, request.n_single), place)
         if place == len(distinct):
             distinct.append(request)
         index_of.append(place)

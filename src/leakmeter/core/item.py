@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from leakmeter.core.case import Case
 from leakmeter.core.prompt import QUERY, Prompt
@@ -73,7 +73,8 @@ class Span:
 
     name: str
     kind: str
-    """'unit' or 'value'; of a case that is searched also 'paragraph' or 'document', for what units stand in."""
+    """'unit' or 'value'; of a case that is searched also 'paragraph' or 'document', for what units stand in; 'fields'
+    for values of a record that are measured together first."""
     ranges: tuple[tuple[int, int], ...]
     """Characters [start, end) of the context, in order."""
     pieces: tuple[str, ...]
@@ -85,6 +86,30 @@ class Span:
     """Names of other units that say a value which this one says."""
     entity: EntityTexts | None = None
     """For a unit of personal data: what it is."""
+    field: str | None = None
+    """For a value of a record: keys that lead to it, such as 'patient.diagnosis'."""
+
+
+class NamedRanges(Protocol):
+    """A span as it is prepared, or as a run keeps it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]: ...
+
+
+def measured_together(spans: Iterable[NamedRanges]) -> dict[str, tuple[str, ...]]:
+    """The values of records that are measured together first, by the name of what is measured."""
+    known = list(spans)
+    group_of = {chars: span.name for span in known if span.kind == "fields" for chars in span.ranges}
+    members: dict[str, list[str]] = {}
+    for span in known if group_of else ():
+        if span.kind == "unit" and (group := group_of.get(span.ranges[0])) is not None:
+            members.setdefault(group, []).append(span.name)
+    return {name: tuple(parts) for name, parts in members.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
-from leakmeter.core.case import unmarked_context, unmeasured_answers
+from leakmeter.core.case import conversation_of, unmarked_context, unmeasured_answers
 from leakmeter.core.item import Origin, Prepared
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.registry import AnyCase
@@ -95,7 +95,7 @@ class Plan:
     settings: Settings
     cases: LoadedCases[Any]
     group_size: int = 1
-    """Cases that are scored together; see `engine.measure.measure_cases`."""
+    """Cases that are scored together; see `engine.groups`."""
     settle: Callable[[], tuple[Measure, Path]] | None = None
     """Called once nothing else is refused, before a run is opened: gives what measures instead, and the directory where
     that is kept, which goes again where nothing comes to be measured."""
@@ -121,6 +121,8 @@ class Preparations(Sequence[Prepared]):
         self.ids: list[str] = []
         self.contexts: list[str] = []
         self.origins: list[Origin | None] = []
+        self.conversations: list[str | None] = []
+        """Of each case the conversation that it is a turn of."""
 
     @classmethod
     def from_prepared(cls, prepared: Sequence[Prepared]) -> Preparations:
@@ -148,6 +150,7 @@ class Preparations(Sequence[Prepared]):
         self.ids.append(prepared.item.id)
         self.contexts.append(prepared.context)
         self.origins.append(prepared.origin)
+        self.conversations.append(None if prepared.origin is None else conversation_of(prepared.origin.case))
 
     @override
     def __len__(self) -> int:

@@ -2,7 +2,8 @@
 
 Floating-point sums depend on how work is cut: a sequence run in one piece, forked from another after some tokens, or
 taken further token by token gives logits that differ in their last digits. The same request is scored in two such ways
-on purpose; influence is measured between sequences that were cut as differently.
+on purpose; influence is measured between sequences that were cut as differently. Only a sample of a run's cases does so
+where `Item.measures_noise` says so; the others have the noise of these (`core.self_check.carried`).
 
 Of a served model nobody here says how work is cut: a run measures once how far a log-probability moves with the way of
 asking (`Item.model_noise_nats`), and `of_contrast` says what that makes to a measurement.
@@ -22,10 +23,10 @@ from leakmeter.core.reductions import MixtureLogProbs, PartialRows, TargetLogPro
 from leakmeter.core.request import Request, Scores
 from leakmeter.stats.arrays import FloatArray
 
-_SINGLE_TOKENS: Final = 4
+_SINGLE_TOKENS: Final = 3
 """Tokens of the response that are run one at a time. A product of one row or two is another routine than one of many,
 which give every row the same digits: without such passes, a short context showed a floor of 0 where drawing the same
-text differed by 3e-5 nats a token. What comes after sees these tokens, so that four move the response by 0.6
+text differed by 3e-5 nats a token. What comes after sees these tokens, so that three move the response by 0.6
 to 0.9 of what all would (float32 on a CPU, five texts)."""
 
 
@@ -35,17 +36,20 @@ def neighbourhood_noise(
     reduction: TargetLogProbs | MixtureLogProbs,
     scores: FloatArray,
     begun: FloatArray | None = None,
-) -> Generator[list[Request], list[Scores], FloatArray]:
-    """Largest difference, in nats, that neighbourhoods make to a contrast of each response token: (response,). The
-    differences of the full prompt and of the bare one are added up. `scores` are those of the bare prompt and the full
-    one, (2, response); `begun` is the result of `token_by_token`, if there is one already."""
+) -> Generator[list[Request], list[Scores], FloatArray | None]:
+    """Largest difference, in nats, that neighbourhoods make to a contrast of each response token: (response,); None
+    where the run has other cases measure it. The differences of the full prompt and of the bare one are added up.
+    `scores` are those of the bare prompt and the full one, (2, response); `begun` is the result of `token_by_token`, if
+    there is one already."""
+    if not item.measures_noise:
+        return None
     if item.model_noise_nats is not None:
         return np.full(len(response), of_contrast(item.model_noise_nats, reduction))
     prompts = (item.blank, item.prompt)
     # Where tokens are many, the neighbours part late: their common start is run once.
     forked = yield from _forked(item, response, reduction, prompts, 4 if begun is None else 4 / 3)
     if begun is None:
-        begun = yield from token_by_token(item, response, reduction)
+        begun = yield from _single_tokens(item, response, reduction)
     spread: FloatArray = np.max([np.abs(other - scores).sum(axis=0) for other in (forked, begun)], axis=0)
     return spread
 
@@ -96,16 +100,20 @@ def _forked(
 
 def token_by_token(
     item: ContextItem, response: tuple[int, ...], reduction: TargetLogProbs | MixtureLogProbs
+) -> Generator[list[Request], list[Scores], FloatArray | None]:
+    """Scores of the bare prompt and of the full one with tokens run one at a time, (2, response), for
+    `neighbourhood_noise`: ahead of it, while a back end has the states of the prompt. None where it needs none."""
+    if not item.measures_noise or item.model_noise_nats is not None:
+        return None
+    return (yield from _single_tokens(item, response, reduction))
+
+
+def _single_tokens(
+    item: ContextItem, response: tuple[int, ...], reduction: TargetLogProbs | MixtureLogProbs
 ) -> Generator[list[Request], list[Scores], FloatArray]:
-    """Scores of the bare prompt and of the full one with tokens run one at a time, (2, response)."""
-    prompts = (item.blank, item.prompt)
-    n = len(response)
-    single = min(_SINGLE_TOKENS, n)
-    parts = []
-    for first, last in [*((i, i + 1) for i in range(single)), *([(single, n)] if single < n else [])]:
-        (scores,) = yield [Request(prompts, response[:last], PartialRows(reduction, first, last))]
-        parts.append(scores.values)
-    return np.concatenate(parts, axis=-1)
+    all_rows = PartialRows(reduction, 0, len(response))
+    (scores,) = yield [Request((item.blank, item.prompt), response, all_rows, _SINGLE_TOKENS)]
+    return scores.values
 
 
 def _differing(prompt: Prompt, place: tuple[int, int]) -> Prompt:

@@ -224,6 +224,9 @@ class Request:
     prompts: tuple[Prompt, ...]
     response: tuple[int, ...]
     reduction: Reduction
+    n_single: int = 0
+    """Leading tokens of the response each of which goes through the model in a pass of its own, after one that ends
+    with the prompt; 0 where passes may be cut anywhere. It moves last digits alone."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.reduction, Reduction):
@@ -240,6 +243,13 @@ class Request:
     def targets(self) -> IntArray:
         """The response token of each wanted row; any where the row is behind the response, (row,)."""
         return np.asarray([*self.response, 0][self.rows.start : self.rows.stop], dtype=np.int64)
+
+    def ends(self, prompt: Prompt) -> tuple[int, ...]:
+        """Numbers of leading tokens of the prompt and the response after which a pass has to end, before the last."""
+        if not self.n_single:
+            return ()
+        n = len(prompt.ids)
+        return tuple(range(n, min(n + self.n_single + 1, n + max(self.rows.stop - 1, 0))))
 
 
 @dataclass(frozen=True, slots=True)

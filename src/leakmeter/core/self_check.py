@@ -12,7 +12,7 @@ these showed, in proportion to their length where they are longer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Self
 
@@ -206,10 +206,8 @@ def noise_of_token(texts: Texts) -> float:
     return 2.0 * float((texts.get("self_check") or {}).get("nats") or 0.0)
 
 
-def with_noise_of(
-    texts: Texts, measurements: Iterable[Measurement], statistics: Collection[str] = (NOISE,)
-) -> list[Measurement]:
-    """The measurements, of which the noise of each token, the `statistics`, is at least what the self-checks found.
+def with_noise_of(texts: Texts, measurements: Iterable[Measurement]) -> list[Measurement]:
+    """The measurements, of which the noise of each token is at least what the self-checks found.
     Where the case measured none, that of its run is added; where nobody did, the most that rounding makes."""
     least = noise_of_token(texts)
     measurements = list(measurements)
@@ -220,7 +218,7 @@ def with_noise_of(
         measurements.append(Measurement(texts["id"], 0, "", NOISE, NATS, of_tokens))
     return [
         replace(measurement, values=np.maximum(measurement.values, least))
-        if measurement.statistic in statistics and least
+        if measurement.statistic == NOISE and least
         else measurement
         for measurement in measurements
     ]

@@ -12,7 +12,9 @@ A prompt that hides pieces has the states of its context from the prompt that hi
     a hidden                    q q y y    branch 3, forks from branch 0 after 9, and does not attend to a
 
 A back end that can fork a sequence only where a pass over it ended learns from `Chunk.forks` where passes have to end:
-those over branch 0 after 3 and 6 tokens, if none hides pieces.
+those over branch 0 after 3 and 6 tokens, if none hides pieces. Where a request has tokens run one at a time, passes
+have to end too, whatever forks there: `Branch.ends` has these places. A pass that ends on another side, see below, has
+a sequence of its own.
 
 Where a guarantee is held against the first prompt of a request, that prompt stands apart: it forks from no other branch
 and none forks from it. What of it goes through the model, and beside what, then follows from itself alone.
@@ -26,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +64,9 @@ class Branch:
     """Whether nothing of another branch may be in its passes, nor states of one that is not apart be its start."""
     side: int = 0
     """Branches of different sides share neither a pass nor states."""
+    ends: tuple[int, ...] = ()
+    """Numbers of leading tokens, more than `fork`, after which a pass over it has to end, ascending; its own end is
+    none of them."""
 
     @property
     def n_tail(self) -> int:
@@ -129,8 +135,13 @@ class Chunk:
 
 
 def n_full_pass_tokens(requests: Sequence[Request]) -> int:
-    """Tokens that one full pass for each prompt of the requests would run."""
-    return sum(len(prompt.ids) + max(request.rows.stop - 1, 0) for request in requests for prompt in request.prompts)
+    """Tokens that full passes would run: one for each prompt of the requests, and one up to each place where a pass
+    has to end."""
+    return sum(
+        len(prompt.ids) + max(request.rows.stop - 1, 0) + sum(request.ends(prompt))
+        for request in requests
+        for prompt in request.prompts
+    )
 
 
 @dataclass(slots=True)
@@ -140,6 +151,7 @@ class _BranchDraft:
     fork: int
     hidden: Ranges = ()
     slot_of: dict[int, int] = field(default_factory=dict)  # index in the sequence -> slot
+    ends: set[int] = field(default_factory=set)
 
 
 def chunk_of(requests: Sequence[Request], round: int = 0) -> Chunk:
@@ -168,7 +180,8 @@ def _lay_out(requests: Sequence[Request], side_of: Callable[[int], int]) -> Tree
                 apart.add(index)
         return index
 
-    members: list[list[int]] = []  # request -> prompt -> sequence
+    # request -> prompt -> sequences and where passes over them end: of tokens that run alone, one for each side
+    members: list[list[list[tuple[int, Sequence[int]]]]] = []
     lasting: set[int] = set()  # sequences that the next round takes further
     begun: dict[tuple[int, int, int], int] = {}  # number of the sequence that hiding prompts have their states from
     for number, request in enumerate(requests):
@@ -180,34 +193,45 @@ def _lay_out(requests: Sequence[Request], side_of: Callable[[int], int]) -> Tree
             if prompt.hidden_tokens:
                 if context not in begun:
                     begun[context] = number_of(*_sequence(prompt, request.response, n_rows))
-                members[-1].append(begun[context])
+                members[-1].append([(begun[context], request.ends(prompt))])
             else:
                 is_apart = at == 0 and request.reduction.bare_first
-                members[-1].append(number_of(*_sequence(prompt, request.response, n_rows), is_apart=is_apart))
+                ids, positions = _sequence(prompt, request.response, n_rows)
+                parts: list[tuple[int, Sequence[int]]] = [
+                    (number_of(ids[:n], positions[:n], is_apart=is_apart), ends)
+                    for *ends, n in _by_sides(positions, request.ends(prompt), side_of)
+                ]
+                members[-1].append(parts)
                 if request.reduction.continues:
-                    lasting.add(members[-1][-1])
+                    lasting.add(parts[-1][0])
 
     sides = [side_of(int(positions[-1])) for _, positions in sequences]
     branches, branch_of = _decompose(keys, lasting, apart, sides)
     hiding: dict[tuple[int, Ranges, int], int] = {}
     slots: list[IntArray] = []
     n_slots = 0
-    for request, its_sequences in zip(requests, members, strict=True):
+    for request, of_prompts in zip(requests, members, strict=True):
         rows = request.rows
         table = np.empty((len(request.prompts), len(rows)), dtype=np.int64)
-        for i, (prompt, sequence) in enumerate(zip(request.prompts, its_sequences, strict=True)):
-            branch = branch_of[sequence]
-            if prompt.hidden_tokens and len(sequences[sequence][0]) > prompt.n_before:
-                branch = hiding.setdefault((sequence, prompt.hidden_tokens, prompt.n_before), len(branches))
-                if branch == len(branches):
-                    parent = _holder(branches, branch_of[sequence], prompt.n_before - 1)
-                    branches.append(_BranchDraft(sequence, parent, prompt.n_before, prompt.hidden_tokens))
-            for j, row in enumerate(rows):
-                token = len(prompt.ids) - 1 + row
-                owner = _holder(branches, branch, token)
-                slot = branches[owner].slot_of.setdefault(token, n_slots)
-                n_slots += slot == n_slots
-                table[i, j] = slot
+        for i, (prompt, parts) in enumerate(zip(request.prompts, of_prompts, strict=True)):
+            first = 0
+            for sequence, ends in parts:
+                branch, n_tokens = branch_of[sequence], len(sequences[sequence][0])
+                if prompt.hidden_tokens and n_tokens > prompt.n_before:
+                    branch = hiding.setdefault((sequence, prompt.hidden_tokens, prompt.n_before), len(branches))
+                    if branch == len(branches):
+                        parent = _holder(branches, branch_of[sequence], prompt.n_before - 1)
+                        branches.append(_BranchDraft(sequence, parent, prompt.n_before, prompt.hidden_tokens))
+                for j, row in enumerate(rows):
+                    token = len(prompt.ids) - 1 + row
+                    if first <= token < n_tokens:
+                        owner = _holder(branches, branch, token)
+                        slot = branches[owner].slot_of.setdefault(token, n_slots)
+                        n_slots += slot == n_slots
+                        table[i, j] = slot
+                for end in ends:
+                    branches[_holder(branches, branch, end - 1)].ends.add(end)
+                first = n_tokens
         slots.append(table)
 
     laid_out = tuple(
@@ -220,6 +244,7 @@ def _lay_out(requests: Sequence[Request], side_of: Callable[[int], int]) -> Tree
             hidden=branch.hidden,
             apart=branch.sequence in apart,
             side=sides[branch.sequence],
+            ends=tuple(sorted(end for end in branch.ends if end < len(sequences[branch.sequence][0]))),
         )
         for branch in branches
     )
@@ -252,6 +277,11 @@ def _sequence(prompt: Prompt, response: tuple[int, ...], n_rows: int) -> tuple[I
     ids = np.concatenate([prompt.ids, np.asarray(response[:n_fed], dtype=np.int64)])
     after = prompt.next_position + np.arange(n_fed, dtype=np.int64)
     return ids, np.concatenate([prompt.positions, after])
+
+
+def _by_sides(positions: IntArray, ends: Sequence[int], side_of: Callable[[int], int]) -> list[list[int]]:
+    """The ends of passes over a sequence, its own the last of them, those on one side together."""
+    return [list(some) for _, some in groupby([*ends, len(positions)], lambda end: side_of(int(positions[end - 1])))]
 
 
 def _decompose(

@@ -27,7 +27,6 @@ from leakmeter.data.chat import (
     OnlySystemContextError,
     answer_text,
     cases_of_chat,
-    chosen,
     context_marker,
     texts_marker,
 )
@@ -178,14 +177,13 @@ def cases_of(
         try:
             if isinstance(content, DataError):
                 raise content
-            if isinstance(content, Case):
+            if isinstance(content, Case | ChatCases):
                 if marker is not None:
                     raise DataError(
                         f"{row.where}: --context-from is for texts, and this row already has a separate context"
                     )
-                found, reference = chosen(ChatCases([ChatCase(content, is_own=True)]), emissions), None
-            elif isinstance(content, ChatCases):
-                found, reference = chosen(content, emissions), None
+                found = ChatCases([ChatCase(content, is_own=True)]) if isinstance(content, Case) else content
+                found, reference = _wanted(found, emissions), None
             else:
                 hint = partial(_hint_of_row, row, shape, on_rows)
                 if preset is None:
@@ -209,7 +207,7 @@ def cases_of(
             continue
         seen.update(dict.fromkeys((each.case.id for each in found.cases), row))
         read.add(found, reference)
-    cases, references = read.kept()
+    cases, references = read.kept(emissions)
     if not cases:
         noun = named_file(data, "data file") if isinstance(data, str | Path) else "the data"
         if problems:
@@ -243,6 +241,12 @@ def cases_of(
     return ReadCases(
         tuple(cases), tuple(problems), tuple(references), NATIVE if preset is None else preset.name, tuple(notes)
     )
+
+
+def _wanted(found: ChatCases, emissions: EmissionOptions) -> ChatCases:
+    """Cases that were made elsewhere, of the channels that are measured."""
+    is_wanted = (each.case.emission is None or each.case.emission.channel in emissions.channels for each in found.cases)
+    return replace(found, cases=[each for each, wanted in zip(found.cases, is_wanted, strict=True) if wanted])
 
 
 def _commonest(problems: Sequence[str]) -> str:
@@ -576,12 +580,20 @@ class _CasesRead:
             else:
                 self.found.append((each, reference if each.is_own else None))
 
-    def kept(self) -> tuple[list[Case], list[str | None]]:
-        """Without earlier turns that are rows of their own, as where each request has the whole chat before it."""
+    def kept(self, emissions: EmissionOptions) -> tuple[list[Case], list[str | None]]:
+        """Without earlier turns that are rows of their own, as where each request has the whole chat before it, or that
+        are not wanted: a conversation may be of several rows."""
+        last: dict[str, int] = {}
+        for each, _ in self.found if emissions.turns == "last" else ():
+            if (emission := each.case.emission) is not None:
+                last[emission.conversation] = max(last.get(emission.conversation, 0), emission.turn)
         seen = {_said(each) for each, _ in self.found if each.is_own}
         cases: list[Case] = []
         references: list[str | None] = []
         for each, reference in self.found:
+            emission = each.case.emission
+            if last and emission is not None and emission.turn < last[emission.conversation]:
+                continue
             if not each.is_own:
                 if (said := _said(each)) in seen:
                     continue
@@ -596,7 +608,7 @@ class _CasesRead:
         if len(said) > len(names) or any(emission.channel != "answer" for emission in said):
             channels = Counter(emission.channel for emission in said)
             kinds = [counted(n, _CHANNEL_NOUNS[channel]) for channel, n in channels.items()]
-            yield f"data: {counted(len(names), 'conversation')} with {' and '.join(kinds)}"
+            yield f"data: {counted(len(names), 'conversation')} with {', '.join(kinds)}"
         if self.n_before_reading:
             yield (
                 f"data: {counted(self.n_before_reading, 'other emission')} came before anything was read, so that "
@@ -755,7 +767,7 @@ def logged_case(path: str | Path, response: str | None = None, *, context_from: 
         (only,) = answers
         if isinstance(only, DataError):
             raise only
-        assert isinstance(only, Mapping)
+        assert not isinstance(only, ChatCases)
         fields = {name: held for name, held in only.items() if name in ("messages", "response")}
     if response is not None:
         if "response" in fields:

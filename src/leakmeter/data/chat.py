@@ -18,9 +18,9 @@ from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Emission, Message
 from leakmeter.core.plain import excerpt
 from leakmeter.data.conversation import (
     ALL_EMISSIONS,
+    ConversationEntry,
     EmissionOptions,
     Emitted,
-    Entry,
     cut_at,
     digests,
     emissions_of,
@@ -151,17 +151,6 @@ class ChatCases:
     """Emissions before which nothing was read, so that there is nothing to measure."""
 
 
-def chosen(found: ChatCases, options: EmissionOptions) -> ChatCases:
-    """Of cases that are emissions of a conversation already, those that are measured."""
-    last = max((each.case.emission.turn for each in found.cases if each.case.emission is not None), default=1)
-    kept: list[ChatCase] = []
-    for each in found.cases:
-        emission = each.case.emission or Emission(each.case.id, last)
-        if emission.channel in options.channels and (options.turns == "all" or emission.turn == last):
-            kept.append(each)
-    return replace(found, cases=kept)
-
-
 def cases_of_chat(
     id_: str,
     value: object,
@@ -205,7 +194,7 @@ def cases_of_chat(
 
 def _of_conversation(
     id_: str,
-    entries: Sequence[Entry],
+    entries: Sequence[ConversationEntry],
     where: str,
     marker: ContextMarker | None,
     options: EmissionOptions,
@@ -228,7 +217,9 @@ def _of_conversation(
             each.has_read or (marker is not None and bool(Case("", messages=messages).context_documents))
         ):
             read.append((each, messages))
-    ids = ids_of(id_, [each.of(id_) for each, _ in read])
+    shown = [0, *(len(messages) for _, messages in read)]
+    emissions = [each.of(id_, first) for (each, _), first in zip(read, shown, strict=False)]
+    ids = ids_of(id_, emissions)
     cases = [
         ChatCase(
             Case(
@@ -236,13 +227,13 @@ def _of_conversation(
                 response=each.response,
                 messages=messages,
                 decoding=decoding if each.is_last else None,
-                emission=each.of(id_),
+                emission=emission,
                 begun=each.begun,
             ),
             is_own=each.is_last,
             after=each.after,
         )
-        for own_id, (each, messages) in zip(ids, read, strict=True)
+        for own_id, (each, messages), emission in zip(ids, read, emissions, strict=True)
     ]
     return ChatCases(cases, len(wanted) - len(read))
 
@@ -302,17 +293,19 @@ def _of_texts(
             if not has_context or not said.strip():
                 n_before_reading += 1
             else:
-                case = Case(id_, response=said, messages=messages, emission=Emission(id_, turn))
+                shown = len(earlier[-1].case.messages) if earlier else 0
+                emission = Emission(id_, turn, first_message=shown)
+                case = Case(id_, response=said, messages=messages, emission=emission)
                 earlier.append(ChatCase(case, is_own=False, after=after[i]))
     if text is None and needs_response and turns:
         return ChatCases(_numbered(id_, earlier), n_before_reading)
-    emission = Emission(id_, len(turns) + 1) if earlier else None
+    last = len(earlier[-1].case.messages) if earlier else 0
     case = Case(
         id_,
         response=text,
         messages=with_context(before, marker, where),
         decoding=decoding if text is not None else None,
-        emission=emission,
+        emission=Emission(id_, len(turns) + 1, first_message=last) if earlier else None,
     )
     return ChatCases(_numbered(id_, [*earlier, ChatCase(case, is_own=True, after=after[-1])]), n_before_reading)
 

@@ -26,7 +26,7 @@ from leakmeter.data.foreign import ContentPart, described, getter, joined_answer
 from leakmeter.data.mapping import Names, checked_text, is_name
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 
-EntryKind = Literal["system", "user", "answer", "call", "reasoning", "source"]
+ConversationEntryKind = Literal["system", "user", "answer", "call", "reasoning", "source"]
 _ROLE = re.compile(r"[a-z][a-z_]*")
 _LONGEST_NAME: Final = 60
 _MOST_TURNS: Final = 10_000
@@ -105,10 +105,10 @@ def is_api_error(response: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConversationEntry:
     """One thing that was said, called or read."""
 
-    kind: EntryKind
+    kind: ConversationEntryKind
     text: str
     """Of a call its arguments."""
     name: str = ""
@@ -125,7 +125,7 @@ class Entry:
     """Of a source: whether it stands in the user's message, beside the question."""
 
 
-def entries_of(value: object, where: str) -> list[Entry]:
+def entries_of(value: object, where: str) -> list[ConversationEntry]:
     """Entries of a parsed list of messages, items or both; of any dialect that `foreign` knows.
 
     Raises:
@@ -135,7 +135,7 @@ def entries_of(value: object, where: str) -> list[Entry]:
         raise DataError(f"{where}: 'messages' has to be a list of at least one {{'role', 'content'}}")
     if len(value) > _MOST_TURNS:
         raise DataError(f"{where}: the conversation has {len(value):,} messages; {_MOST_TURNS:,} are read at most")
-    entries: list[Entry] = []
+    entries: list[ConversationEntry] = []
     for number, held in enumerate(value, 1):
         of_message = list(islice(_of_message(held, number, where), _MOST_OF_MESSAGE + 1))
         if len(of_message) > _MOST_OF_MESSAGE:
@@ -152,7 +152,7 @@ def entries_of(value: object, where: str) -> list[Entry]:
     ]
 
 
-def _of_message(held: object, number: int, where: str) -> Iterator[Entry]:
+def _of_message(held: object, number: int, where: str) -> Iterator[ConversationEntry]:
     at = f"{where}, message {number}"
     get = getter(held)
     kind = get("type")
@@ -181,7 +181,11 @@ def _of_message(held: object, number: int, where: str) -> Iterator[Entry]:
             return
         yield from _results(turn.content, name, id_, role, number, at)
         return
-    kinds: dict[str, EntryKind] = {**dict.fromkeys(SYSTEM_ROLES, "system"), "user": "user", "assistant": "answer"}
+    kinds: dict[str, ConversationEntryKind] = {
+        **dict.fromkeys(SYSTEM_ROLES, "system"),
+        "user": "user",
+        "assistant": "answer",
+    }
     own = turn.get("name")
     name = "" if own in (None, [], {}) or role == "assistant" else checked_text(own, "name", at)
     of_role = kinds.get(role, "source") if not name or role == "user" else "source"
@@ -192,12 +196,12 @@ def _of_message(held: object, number: int, where: str) -> Iterator[Entry]:
             text = _text(part, at)
             if text:
                 label = getter(part.logged)("name") if not isinstance(part.logged, str) else None
-                yield Entry(of_role, text, label if isinstance(label, str) else name, role, number)
+                yield ConversationEntry(of_role, text, label if isinstance(label, str) else name, role, number)
         else:
             yield from _of_part(part, role, number, f"{at}: part {n}")
     for field in foreign.REASONING:
         if role == "assistant" and isinstance(text := turn.get(field), str) and text.strip():
-            yield Entry("reasoning", text, role=role, message=number)
+            yield ConversationEntry("reasoning", text, role=role, message=number)
     for call in turn.calls:
         made = _call(call, role, number, at)
         yield made
@@ -223,16 +227,18 @@ def _text(part: ContentPart, at: str) -> str:
     return checked_text(part.logged if text is None else text, "content", at)
 
 
-def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[Entry]:
+def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[ConversationEntry]:
     """Entries of a part of a message that is more than text, or of an item that is no message."""
     get = getter(part.logged)
     if part.kind in foreign.REASONED:
         if text := foreign.reasoning_text(part.logged):
-            yield Entry("reasoning", text, role=role, message=number)
+            yield ConversationEntry("reasoning", text, role=role, message=number)
         return
     if part.kind == "refusal":
         # What the user was told instead of an answer.
-        yield Entry("answer", checked_text(get("refusal") or get("text"), "refusal", at), role=role, message=number)
+        yield ConversationEntry(
+            "answer", checked_text(get("refusal") or get("text"), "refusal", at), role=role, message=number
+        )
         return
     if part.kind in foreign.SAID_NOTHING or part.kind.startswith("data-"):
         return
@@ -268,9 +274,9 @@ def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[Ent
     raise DataError(f"{at} is not text; only text can be measured{kind}")
 
 
-def _call(call: Any, role: str, number: int, at: str, *, kind: str = "") -> Entry:
+def _call(call: Any, role: str, number: int, at: str, *, kind: str = "") -> ConversationEntry:
     name, arguments, id_ = foreign.called(call, kind)
-    return Entry(
+    return ConversationEntry(
         "call",
         checked_text(arguments, "arguments", at),
         checked_text(name or "tool", "name", at)[:_LONGEST_NAME],
@@ -280,7 +286,7 @@ def _call(call: Any, role: str, number: int, at: str, *, kind: str = "") -> Entr
     )
 
 
-def _document(held: Any, role: str, number: int, at: str) -> Entry:
+def _document(held: Any, role: str, number: int, at: str) -> ConversationEntry:
     document = described(held)
     text = document.text if document.text is not None else foreign.text_of(held)
     if text is None:
@@ -288,10 +294,10 @@ def _document(held: Any, role: str, number: int, at: str) -> Entry:
     names = [getter(held)("title"), *map(getter(held), _OWN_NAMES), *map(document.described, _OWN_NAMES)]
     name = next((name for name in names if isinstance(name, str) and name.strip()), "")
     text = checked_text(text, "content", at)
-    return Entry("source", text, name, role, number, is_named=bool(name), is_within=role == "user")
+    return ConversationEntry("source", text, name, role, number, is_named=bool(name), is_within=role == "user")
 
 
-def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: str) -> Iterator[Entry]:
+def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: str) -> Iterator[ConversationEntry]:
     """What a tool returned: a text, blocks, a record, or documents each with a name of its own."""
     role = "tool" if role in TURN_ROLES else role
     if (
@@ -314,14 +320,16 @@ def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: 
             for own, text in zip(own_names, texts, strict=True):
                 if text:
                     own = own if isinstance(own, str) else ""
-                    yield Entry("source", text, own, role, number, id_, is_named=bool(own))
+                    yield ConversationEntry("source", text, own, role, number, id_, is_named=bool(own))
         elif any(texts):
-            yield Entry("source", "\n".join(filter(None, texts)), name, role, number, id_)
+            yield ConversationEntry("source", "\n".join(filter(None, texts)), name, role, number, id_)
         return
     records = [block["json"] if set(block) == {"json"} else None for block in blocks]
     if records and all(_name_within(record) is not None for record in records):
         for record in records:
-            yield Entry("source", foreign.as_text(record), _name_within(record) or "", role, number, id_, is_named=True)
+            yield ConversationEntry(
+                "source", foreign.as_text(record), _name_within(record) or "", role, number, id_, is_named=True
+            )
         return
     # Records that are no blocks were written as JSON.
     is_text = not blocks or all("type" in block or set(block) <= {"text", "json"} for block in blocks)
@@ -333,7 +341,7 @@ def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: 
     if said is None and held not in (None, "", [], {}):
         said = foreign.as_text(held)
     if said:
-        yield Entry("source", checked_text(said, "content", at), name, role, number, id_)
+        yield ConversationEntry("source", checked_text(said, "content", at), name, role, number, id_)
 
 
 def _is_block(part: object) -> bool:
@@ -389,8 +397,8 @@ class Emitted:
     is_last: bool = False
     """Whether it is of the conversation's last turn, and nothing came after it."""
 
-    def of(self, conversation: str) -> Emission:
-        return Emission(conversation, self.turn, self.channel, self.recipient)
+    def of(self, conversation: str, first_message: int) -> Emission:
+        return Emission(conversation, self.turn, self.channel, self.recipient, first_message)
 
 
 def is_part_of_conversation(part: ContentPart) -> bool:
@@ -398,7 +406,7 @@ def is_part_of_conversation(part: ContentPart) -> bool:
     return part.kind in (*foreign.CALL_PARTS, *foreign.RESULT_PARTS) or foreign.is_call(part.kind)
 
 
-def has_sources(entries: Iterable[Entry]) -> bool:
+def has_sources(entries: Iterable[ConversationEntry]) -> bool:
     """Whether the model called or read something: it is more than a chat of texts."""
     return any(
         entry.kind == "call" or (entry.kind == "source" and (entry.is_within or entry.role not in TURN_ROLES))
@@ -406,12 +414,12 @@ def has_sources(entries: Iterable[Entry]) -> bool:
     )
 
 
-def messages_of_entries(entries: Sequence[Entry]) -> tuple[Message, ...]:
+def messages_of_entries(entries: Sequence[ConversationEntry]) -> tuple[Message, ...]:
     """The conversation as messages in which what was read is retrieved, and all else stays."""
     return _Building(entries).messages
 
 
-def emissions_of(entries: Sequence[Entry]) -> list[Emitted]:
+def emissions_of(entries: Sequence[ConversationEntry]) -> list[Emitted]:
     """All that the model emitted, in order."""
     return _Building(entries).emitted
 
@@ -419,7 +427,7 @@ def emissions_of(entries: Sequence[Entry]) -> list[Emitted]:
 class _Building:
     """Messages, and what was emitted after how many of them."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[ConversationEntry]) -> None:
         self._names = Names()
         self._calls: dict[str, str] = {}
         """Of each call's id its tool."""
@@ -454,13 +462,13 @@ class _Building:
         self._has_asked |= message.role == "user"
         self._has_read |= bool(message.retrieved)
 
-    def _instructions(self, entries: Sequence[Entry]) -> None:
+    def _instructions(self, entries: Sequence[ConversationEntry]) -> None:
         first = entries[0]
         role = first.role or "system"
         name = self._names.own(f"{role} {first.message}")
         self._add(Message(role, name, tuple(Document(name, entry.text) for entry in entries), fixed=True))
 
-    def _asked(self, entries: Sequence[Entry]) -> None:
+    def _asked(self, entries: Sequence[ConversationEntry]) -> None:
         """What the user said, and the documents beside it, as one message."""
         name = self._names.own(f"user {entries[0].message}")
         parts: list[Document] = []
@@ -478,7 +486,7 @@ class _Building:
             parts = [Document(name, entry.text) for entry in entries]
         self._add(Message("user", name, tuple(parts), tuple(retrieved), fixed=True))
 
-    def _read(self, entries: Sequence[Entry]) -> None:
+    def _read(self, entries: Sequence[ConversationEntry]) -> None:
         for (_, role, call_id), group in groupby(entries, key=lambda entry: (entry.message, entry.role, entry.call_id)):
             read = list(group)
             own = next((entry.name for entry in read if entry.name and not entry.is_named), "")
@@ -515,13 +523,13 @@ class _Building:
 
     def _parts(self, name: str, text: str) -> tuple[tuple[Document, ...], tuple[int, ...]]:
         """A result as one source; of a list of named documents in JSON, each of them."""
-        cut = _documents_within(text)
+        cut = documents_within(text)
         if not cut:
             return (Document(name, text),), (0,)
         names = {own: self._names.own(own) for own in dict.fromkeys(own for _, _, own in cut)}
         return cut_at(name, text, [(start, end, names[own]) for start, end, own in cut])
 
-    def _emitted(self, entries: Sequence[Entry]) -> None:
+    def _emitted(self, entries: Sequence[ConversationEntry]) -> None:
         """A turn of the model's."""
         self._turn += 1
         name = self._names.own(f"assistant {entries[0].message}")
@@ -543,7 +551,7 @@ class _Building:
                 self._calls[entry.call_id] = entry.name
             else:
                 self._waiting.append(entry.name)
-            if _says_something(entry.text):
+            if says_something(entry.text):
                 begun = Message("assistant", name, parts, calls=(*calls[:n], ToolCall(entry.name, "")))
                 channel, recipient = channel_of(entry.name)
                 self.emitted.append(emitted(response=entry.text, begun=begun, channel=channel, recipient=recipient))
@@ -561,7 +569,7 @@ def _digest(before: bytes, message: Message) -> bytes:
     return hashlib.sha256(before + said.encode(errors="surrogatepass")).digest()
 
 
-def _stretch(entry: Entry) -> tuple[str, int]:
+def _stretch(entry: ConversationEntry) -> tuple[str, int]:
     """What entries one after another make a message of: a turn of the model's goes over messages, others do not."""
     if entry.kind in ("answer", "call", "reasoning"):
         return "emitted", 0
@@ -581,13 +589,13 @@ def channel_of(tool: str) -> tuple[Channel, str]:
     return ("memory", tool) if _MEMORY.search(tool) else ("tool", tool)
 
 
-def _says_something(arguments: str) -> bool:
+def says_something(arguments: str) -> bool:
     with suppress(ValueError, RecursionError):
         return json.loads(arguments) not in (None, {}, [], "")
     return bool(arguments.strip())
 
 
-def _documents_within(text: str) -> list[tuple[int, int, str]]:
+def documents_within(text: str) -> list[tuple[int, int, str]]:
     """Where the records of a list in JSON begin and end, and what each is called; nothing where one has no name or no
     text. A result of MCP that was logged whole may have the same records twice, within a text and beside it."""
     found = _records_within(text, 0)
@@ -639,6 +647,15 @@ def _places_of(inner: str, text: str, at: int) -> list[int]:
         at += width
         n += 1
     return [*places, at]
+
+
+def text_within(text: str) -> str | None:
+    """What a record in JSON says as a document, without what else it has; None of any other text."""
+    if text.lstrip()[:1] != "{":
+        return None
+    with suppress(ValueError, RecursionError):
+        return described(json.loads(text)).text
+    return None
 
 
 def _name_within(value: object) -> str | None:

@@ -77,7 +77,7 @@ SAID_NOTHING: Final = (
 """Parts and items in which nobody says, calls or reads anything."""
 _REASONED: Final = (*REASONED, "step-start")
 _REASONED_ENDS: Final = ("reasoning", "reasoning_content", "tokens", "token_count")
-_TEXT_PARTS: Final = ("text", "input_text", "output_text")
+TEXT_PARTS: Final = ("text", "input_text", "output_text")
 CALL_PARTS: Final = (
     *("tool_call", "tool_use", "function_call", "toolUse", "server_tool_use", "mcp_tool_use", "server_tool_call"),
     *("custom_tool_call", "dynamic-tool", "tool-call", "tool-invocation"),
@@ -277,7 +277,7 @@ def _part(logged: Any) -> ContentPart:
     if kind is None and text is None and isinstance(logged, Mapping) and len(logged) == 1:
         # Bedrock's parts have their kind as the one name.
         (kind,) = logged
-    return ContentPart("text" if kind is None or kind in _TEXT_PARTS else str(kind), text, logged)
+    return ContentPart("text" if kind is None or kind in TEXT_PARTS else str(kind), text, logged)
 
 
 def is_of_blocks(value: object) -> bool:
@@ -385,6 +385,13 @@ def called(call: Any, kind: str = "") -> tuple[str, str, str | None]:
     return name, as_text(arguments), next(filter(None, ids), None)
 
 
+_NO_TEXTS: Final = (
+    *("image", "image_url", "input_image", "audio", "input_audio", "video", "media", "base64", "blob", "file"),
+    "input_file",
+)
+"""Types of parts whose data are no text."""
+
+
 def text_of(value: Any) -> str | None:
     """What a result, a document's source or a list of blocks says as text; None where it is no text."""
     if isinstance(value, str):
@@ -399,6 +406,8 @@ def text_of(value: Any) -> str | None:
     if "json" in value and len(value) == 1:
         return as_text(value["json"])
     kind = value.get("type")
+    if kind in _NO_TEXTS:
+        return None
     if kind == "json" and "value" in value:
         return as_text(value["value"])
     for name in ("content", "source", "value", "data"):

@@ -11,13 +11,14 @@ from typing import Any, Final
 
 from leakmeter.core.backend import Backend, check_needs, response_texts
 from leakmeter.core.drive import Cost, drive
-from leakmeter.core.item import Prepared
+from leakmeter.core.item import Prepared, Span
 from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import RESPONSE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.plain import n_listed
 from leakmeter.core.record import JsonObject
 from leakmeter.core.self_check import Recomputed, WrongPassError, is_checked, measures_noise, record_of
 from leakmeter.engine.execute.pool import Failure, rebuilt
+from leakmeter.engine.groups import groups_of
 from leakmeter.engine.storage.parts import Part, cases_of_part
 from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import LeakmeterError
@@ -46,17 +47,13 @@ class PartsBackend(Backend):
 
     @abstractmethod
     def measure_parts(
-        self, measure: Measure, cases: Preparations, parts: Sequence[int], group_size: int
+        self, measure: Measure, cases: Preparations, parts: Sequence[int], groups: Sequence[range]
     ) -> Iterator[tuple[int, Any]]:
         """Parts by their numbers, each as its cases' `parts` or as a `Failure`, as they come."""
 
     @abstractmethod
     def close(self) -> None:
         """End the workers."""
-
-
-def n_parts(n_cases: int, group_size: int) -> int:
-    return -(-n_cases // group_size)
 
 
 def check_answered(backend: Backend, measure: Measure, prepared: Sequence[Prepared]) -> None:
@@ -72,35 +69,40 @@ def measure_cases(
     directory: RunDirectory | None,
     callbacks: Callbacks,
     *,
-    group_size: int = 1,
+    groups: Sequence[range] | None = None,
     numbers: Sequence[int] | None = None,
 ) -> Iterator[Part]:
     """Each case's texts and measurements, in order: read where a part is finished, measured and written where not.
-    Cases of a group are scored together, so that what their prompts share is run once; last digits depend on it.
+    Cases of a group (see `groups`; each alone by default) are scored together; last digits depend on it.
     `numbers` are of the parts to be measured, all by default. Once the model behind a server has changed
     (`ModelError`), the part at hand is not written."""
-    numbers = range(n_parts(len(prepared), group_size)) if numbers is None else numbers
+    groups = groups_of([None] * len(prepared)) if groups is None else groups
+    in_groups = any(len(group) > 1 for group in groups)
+    numbers = range(len(groups)) if numbers is None else numbers
     if isinstance(backend, PartsBackend):
         cases = Preparations.from_prepared(prepared)
-        yield from _measured_elsewhere(backend, measure, cases, directory, callbacks, group_size, numbers)
+        yield from _measured_elsewhere(backend, measure, cases, directory, callbacks, groups, numbers)
         return
     noise_nats: float | None = None
     first_measured: int | None = None
-    for n_done, number in enumerate(numbers):
+    n_done = 0
+    for number in numbers:
+        at = groups[number]
         if directory is not None and directory.has_part(number):
             yield from cases_of_part(directory, number)
+            n_done += len(at)
             continue
-        first = number * group_size
         first_measured = number if first_measured is None else first_measured
         if noise_nats is None and backend.capabilities.is_remote:
             noise_nats = _noise_nats(backend, prepared, directory)
-        group = with_noise(prepared[first : first + group_size], noise_nats)
-        callbacks.on_case(n_done * group_size, group[0].item.id)
+        group = with_noise(prepared[at.start : at.stop], noise_nats)
+        callbacks.on_case(n_done, group[0].item.id)
+        n_done += len(at)
         parts = measured_together(
             *(backend, measure, group),
-            first=first,
-            in_groups=group_size > 1,
-            check=check_of(number, group_size, is_first=number == first_measured),
+            first=at.start,
+            in_groups=in_groups,
+            check=check_of(number, at, is_first=number == first_measured),
         )
         _say_wrong_pass(parts, callbacks)
         if n_halvings := parts[0][0]["cost"]["out_of_memory_retries"]:
@@ -116,7 +118,7 @@ def _measured_elsewhere(
     cases: Preparations,
     directory: RunDirectory | None,
     callbacks: Callbacks,
-    group_size: int,
+    groups: Sequence[range],
     numbers: Sequence[int],
 ) -> Iterator[Part]:
     """See `measure_cases`. Parts are written as they come, and yielded in order; failed parts raise at the end."""
@@ -125,7 +127,7 @@ def _measured_elsewhere(
     kept: dict[int, list[Part]] = {}
     following = iter(numbers)
     number = next(following, None)
-    callbacks.on_case((len(numbers) - len(todo)) * group_size, cases.ids[0])
+    callbacks.on_case(sum(len(groups[number]) for number in {*numbers} - {*todo}), cases.ids[0])
 
     def in_order() -> Iterator[Part]:
         nonlocal number
@@ -140,18 +142,18 @@ def _measured_elsewhere(
         missing.discard(part)
         if directory is None or part == number:
             kept[part] = outcome.parts
-        n_cases = min(len(cases), (len(numbers) - len(missing)) * group_size)
-        callbacks.on_case(n_cases, cases.ids[min(len(cases), (part + 1) * group_size) - 1])
+        n_cases = sum(len(groups[number]) for number in {*numbers} - missing)
+        callbacks.on_case(n_cases, cases.ids[groups[part].stop - 1])
 
     writing: dict[Future[None], tuple[int, Any]] = {}
     try:
         with ThreadPoolExecutor(WRITERS) as threads:
-            for part, outcome in backend.measure_parts(measure, cases, todo, group_size):
+            for part, outcome in backend.measure_parts(measure, cases, todo, groups):
                 if isinstance(outcome, Failure):
                     failed[part] = outcome
                     continue
                 if outcome.n_halvings:
-                    names = _named(cases.ids[part * group_size : (part + 1) * group_size])
+                    names = _named(cases.ids[groups[part].start : groups[part].stop])
                     callbacks.on_halving(names, outcome.n_halvings)
                 _say_wrong_pass(outcome.parts, callbacks)
                 if directory is None:
@@ -173,7 +175,7 @@ def _measured_elsewhere(
         raise
     yield from in_order()
     if failed:
-        raise _failed(failed, cases.ids, group_size, len(numbers) if directory is not None else 0)
+        raise _failed(failed, cases.ids, groups, len(numbers) if directory is not None else 0)
 
 
 def _ended(writing: Mapping[Future[None], Any], *, at_most: int) -> list[Future[None]]:
@@ -187,10 +189,10 @@ def _ended(writing: Mapping[Future[None], Any], *, at_most: int) -> list[Future[
         wait(writing, return_when=FIRST_COMPLETED)
 
 
-def _failed(failed: Mapping[int, Failure], ids: Sequence[str], group_size: int, n_kept: int) -> LeakmeterError:
+def _failed(failed: Mapping[int, Failure], ids: Sequence[str], groups: Sequence[range], n_kept: int) -> LeakmeterError:
     n = n_listed(len(failed), _MOST_NAMED)
-    groups = [ids[number * group_size : (number + 1) * group_size] for number in sorted(failed)[:n]]
-    names = ", ".join(f"'{_named(group)}'" for group in groups)
+    of_parts = [ids[groups[number].start : groups[number].stop] for number in sorted(failed)[:n]]
+    names = ", ".join(f"'{_named(group)}'" for group in of_parts)
     more = f" and {len(failed) - n:,} more" if len(failed) > n else ""
     error = rebuilt(failed[min(failed)])
     message = f"{names}{more} could not be measured: {error}"
@@ -213,9 +215,10 @@ class PartCheck:
     a run holds may not depend on where it was interrupted, nor on who measured what."""
 
 
-def check_of(number: int, group_size: int, *, is_first: bool) -> PartCheck | None:
-    """How a part is checked, by its number: if it has the case of a hundred that is, or if a process begins with it."""
-    is_kept = is_checked(number * group_size, group_size)
+def check_of(number: int, cases: range, *, is_first: bool) -> PartCheck | None:
+    """How a part is checked, by the numbers of its cases: if it has the case of a hundred that is, or if a process
+    begins with it."""
+    is_kept = is_checked(cases.start, len(cases))
     return PartCheck(number, is_kept) if is_kept or is_first else None
 
 
@@ -343,6 +346,13 @@ def _costs(cost: Cost, seconds: float, n_halvings: int, n: int) -> list[JsonObje
     ]
 
 
+def _span_texts(span: Span) -> JsonObject:
+    texts = asdict(span)
+    if span.field is None:
+        del texts["field"]
+    return texts
+
+
 def texts_of(prepared: Prepared, measurements: Sequence[Measurement], backend: Backend) -> JsonObject:
     of_tokens = [measurement for measurement in measurements if measurement.unit == TOKEN_ID]
     responses = [
@@ -365,7 +375,7 @@ def texts_of(prepared: Prepared, measurements: Sequence[Measurement], backend: B
         "truncated_tokens": prepared.n_truncated_tokens,
         "sampled": prepared.item.response is None,
         "responses": [response_texts(ids, backend.tokenizer) for ids in responses],
-        "spans": [asdict(span) for span in prepared.item.spans],
+        "spans": [_span_texts(span) for span in prepared.item.spans],
     }
     if prepared.unmarked_query_tokens is not None:
         texts["unmarked_query_tokens"] = prepared.unmarked_query_tokens

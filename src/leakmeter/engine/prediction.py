@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core.backend import Backend, check_needs
+from leakmeter.core.case import conversation_of
 from leakmeter.core.counting import CountingBackend, Counts, count
 from leakmeter.core.item import Prepared
 from leakmeter.core.limits import parse_memory
@@ -20,6 +21,7 @@ from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.core.tree import chunk_of
+from leakmeter.engine.groups import groups_of
 from leakmeter.engine.measure import shares, with_noise, with_sampled_noise
 from leakmeter.errors import ModelError
 
@@ -177,8 +179,9 @@ def forecast(
     cases, size = plan.cases.cases, plan.group_size
     numbers: Sequence[int] = range(len(cases))
     if len(cases) > EXACT_CASES and not predictor.is_remote:
-        parts = spread_evenly(-(-len(cases) // size), max(1, EXACT_CASES // size))
-        numbers = [number for part in parts for number in numbers[part * size : (part + 1) * size]]
+        groups = groups_of([conversation_of(case) for case in cases], size)
+        parts = spread_evenly(len(groups), max(1, EXACT_CASES * len(groups) // len(cases)))
+        numbers = [number for part in parts for number in groups[part]]
     looked_at = tuple(cases[number] for number in numbers)
     prepared, kept = replace(plan.cases, cases=looked_at).prepared(predictor.backend, plan.settings, plan.measure)
     predicted = predicted_cases(
@@ -216,7 +219,8 @@ def predicted_cases(
 
     for case in prepared:
         check_needs(predictor.backend, measure.needs(case.item))
-    groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
+    conversations = [conversation_of(case.origin.case) if case.origin is not None else None for case in prepared]
+    groups = [prepared[at.start : at.stop] for at in groups_of(conversations, group_size)]
     every = [predictor.predict(measure, *group) for group in groups]
     again = (predictor.predict(measure, *group, seed=1) for group in groups)
     depends = any(other != counts for other, counts in zip(again, every, strict=True))

@@ -21,7 +21,8 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import Plan, Preparations
 from leakmeter.core.measure import Measure
 from leakmeter.core.urls import url_of
-from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
+from leakmeter.engine.groups import groups_of
+from leakmeter.engine.measure import Callbacks, measure_cases
 from leakmeter.engine.slices import Slice
 from leakmeter.engine.storage.parts import Part
 from leakmeter.engine.storage.pseudonym import NONCE_FILES
@@ -71,7 +72,12 @@ class ReadyPlan:
     def measure(self, callbacks: Callbacks = Callbacks()) -> Iterator[Part]:  # noqa: B008 (frozen)
         """Each case's texts and measurements, in order; nothing is written."""
         plan = self.plan
-        return measure_cases(self.backend, plan.measure, self.prepared, None, callbacks, group_size=plan.group_size)
+        return measure_cases(self.backend, plan.measure, self.prepared, None, callbacks, groups=self.groups)
+
+    @property
+    def groups(self) -> list[range]:
+        """The cases of each part of the run."""
+        return groups_of(self.prepared.conversations, self.plan.group_size)
 
     def spec(self, *, command: str | None = None, label: str | None = None, data: str | None = None) -> RunSpec:
         """What names the run of this plan, and explains it: the command line, what the run is called, and which files
@@ -111,14 +117,15 @@ class ReadyPlan:
                 ready = replace(self, plan=replace(self.plan, measure=measure))
             spec = ready.spec(command=command, label=label, data=data)
             undone.enter_context(_kept_for(out / spec.id, kept_in))
-            plan, n = ready.plan, n_parts(len(self.prepared), self.plan.group_size)
+            plan, groups = ready.plan, self.groups
+            n = len(groups)
             run = run_directory(out, spec.id, str(part or ""))
             run.lasting = lasting
             opened = run.opened(spec) if part is None else run.opened_slice(spec, part.number, part.n_slices, n)
             directory = undone.enter_context(opened)
             parts = measure_cases(
                 *(self.backend, plan.measure, self.prepared, directory, callbacks),
-                group_size=plan.group_size,
+                groups=groups,
                 numbers=range(n) if part is None else part.parts(n),
             )
             yield OpenRun(directory, spec, plan.measure, parts)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from leakmeter.engine.measure import n_parts
 from leakmeter.engine.storage.parts import PartReader
 from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.engine.storage.stored import fetched, run_directory
@@ -49,9 +48,8 @@ class Slice:
             )
         return range((self.number - 1) * n_parts // self.n_slices, self.number * n_parts // self.n_slices)
 
-    def n_cases(self, n_cases: int, group_size: int) -> int:
-        numbers = self.parts(n_parts(n_cases, group_size))
-        return min(n_cases, numbers.stop * group_size) - numbers.start * group_size
+    def n_cases(self, groups: Sequence[range]) -> int:
+        return sum(len(groups[number]) for number in self.parts(len(groups)))
 
 
 def complete(paths: Sequence[Path]) -> RunDirectory:

@@ -264,22 +264,25 @@ class Fleet(PartsBackend):
         measure: Measure,
         cases: Preparations,
         parts: Sequence[int],
-        group_size: int,
+        groups: Sequence[range],
     ) -> Iterator[tuple[int, PartDone | Failure]]:
         """Parts of a run, measured or failed, as they come; after a KeyboardInterrupt what was under way is done
         first."""
 
+        in_groups = any(len(group) > 1 for group in groups)
+
         def todo(number: int) -> PartToDo:
-            group = cases.origins[number * group_size : (number + 1) * group_size]
+            at = groups[number]
+            group = cases.origins[at.start : at.stop]
             origins = tuple(origin for origin in group if origin is not None)
             if len(origins) < len(group):
                 raise UsageError("these cases can be measured in this process only; leave the workers out")
             return PartToDo(
-                *(measure, origins, number * group_size, group_size > 1, self._keeps_scores),
-                check=check_of(number, group_size, is_first=False),
+                *(measure, origins, at.start, in_groups, self._keeps_scores),
+                check=check_of(number, at, is_first=False),
             )
 
-        keys: list[Hashable] = [cases.contexts[number * group_size] for number in parts]
+        keys: list[Hashable] = [cases.contexts[groups[number].start] for number in parts]
         for number, outcome in self._pool.run(parts, keys, todo):
             if isinstance(outcome, PartDone):
                 self.n_tokens_run += outcome.n_tokens_run

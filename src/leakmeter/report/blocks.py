@@ -501,6 +501,28 @@ class HeadedBlocks:
 
 
 @dataclass(frozen=True, slots=True)
+class ConversationTurn:
+    """What somebody said in a conversation, or what was read in it."""
+
+    side: Literal["said", "read", "emitted"]
+    """Whether the user or somebody else said it, the model read it, or the model emitted it."""
+    who: Phrase
+    text: Phrase | ShadedText
+    note: Phrase = ""
+    """Beside who said it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A conversation in its order, as people know chats: what was read is folded; a terminal leaves it out."""
+
+    summary: Phrase
+    turns: Sequence[ConversationTurn]
+    anchor: str = ""
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Cards:
     """Parts beside each other, as many as a page has room for; one after the other elsewhere."""
 
@@ -545,6 +567,7 @@ Block: TypeAlias = (
     | Details
     | HeadedBlocks
     | Cards
+    | Conversation
     | CommandLine
     | Embedded
 )
@@ -637,7 +660,10 @@ class Report:
     is_signed: bool = True
     """Whether command and run may be told: they may hold a seed that has to stay secret, or be made of it."""
     guide_to: str = ""
-    """What posteriors are about, "piece"; empty leaves the guide to nats out."""
+    """What nats are about, "piece"; empty leaves the guide to nats out."""
+    has_posteriors: bool = True
+    """Whether the guide says posteriors; else how many times as likely nats make a response, which is all that is known
+    of one that was given."""
     provenance: Provenance = Provenance()
     command: CommandLine | None = None
 
@@ -759,6 +785,8 @@ def within(block: Block) -> Sequence[Block]:
             return block.blocks
         case Cards():
             return block.parts
+        case Conversation():
+            return tuple(turn.text for turn in block.turns if isinstance(turn.text, ShadedText))
         case Beside():
             return (*block.first, *block.second)
         case Attribution():
@@ -792,6 +820,15 @@ def spelled_out(block: Block) -> Sequence[Block]:
             return (Facts(lines, plain(block.heading)),) if lines else ()
         case Beside():
             return within(block)
+        case Conversation():
+            said: list[Block] = []
+            for turn in block.turns:
+                who = (*parts(turn.who), *((" ", *parts(turn.note)) if turn.note else ()))
+                if isinstance(turn.text, ShadedText):
+                    said.append(replace(turn.text, heading=who))
+                else:
+                    said.append(Text((*who, ": ", *parts(turn.text)), "soft"))
+            return (HeadedBlocks(block.summary, said, detail=True),)
         case Cards():
             return (HeadedBlocks(block.heading, block.parts),) if block.heading else block.parts
         case Embedded():

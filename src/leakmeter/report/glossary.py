@@ -54,7 +54,7 @@ TERMS: Final = (
     Term(
         "p",
         r"(?<!Wilcoxon )\bp [=<≤] |^p$",
-        "share of equally plausible values (including the true one) that rank as high",
+        "share of what it is compared with, itself included, that ranks as high",
     ),
     Term("exposure", r"\b[Ee]xposure\b", "log₂ of the number of values over the true one’s rank, bits"),
     Term(

@@ -176,8 +176,13 @@ def style() -> str:
 
 def _scales() -> JsonObject:
     return {
-        "posteriors": [
-            (f"{nats:+g}".replace("-", "−"), scale.percent(posterior_from_even_odds(nats)), scale.heat(abs(nats), 0.0))
+        "steps": [
+            (
+                f"{nats:+g}".replace("-", "−"),
+                scale.percent(posterior_from_even_odds(nats)),
+                f"{math.exp(nats):.2g}" if nats < 3 else f"{math.exp(nats):.0f}",
+                scale.heat(abs(nats), 0.0),
+            )
             for nats in scale.POSTERIOR_STEPS_NATS
         ],
         "ticks": [(f"{tick:g}", scale.percent_of_axis(tick)) for tick in scale.TICKS_NATS],

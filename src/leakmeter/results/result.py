@@ -80,6 +80,8 @@ class AnyResult(ABC):
     """Whether each has numbers of the whole run, so that none is there before all parts are."""
     defining: ClassVar[tuple[str, ...]] = DEFINING
     """Settings that say what is measured, by dotted names: numbers under others are no better and no worse."""
+    label_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields that say what a case is, beside its id; None where a case has none of them."""
     pieces_at: ClassVar[PieceFields | None] = None
     """None where a case has no pieces with a number each."""
     kept: ClassVar[type[KeptCase]] = KeptCase

@@ -154,7 +154,8 @@ class Results(Generic[R]):
 
     # ---- as data -----------------------------------------------------------------------------------------------------
     def to_frame(self, *, detail: bool | str = False) -> pd.DataFrame:
-        """One row a case: 'id', and each quantity under its name; NaN where a case has none, or a lower bound only; inf
+        """One row a case: 'id', of a turn of a conversation 'conversation', 'turn', 'channel' and 'recipient', and each
+        quantity under its name; NaN where a case has none, or a lower bound only; inf
         where it is infinite.
 
         Args:
@@ -174,7 +175,9 @@ class Results(Generic[R]):
             return frame.reindex(columns=["case", *(name for name in frame.columns if name != "case")])
         measured = self.measured
         values = {quantity.name: measured.values(quantity) for quantity in case_quantities(measured)}
-        return pd.DataFrame({"id": measured.ids, **values})
+        labels = {name: [getattr(case, name) for case in self.cases] for name in self.kind.label_fields}
+        said = {name: column for name, column in labels.items() if any(label is not None for label in column)}
+        return pd.DataFrame({"id": measured.ids, **said, **values})
 
     def to_dict(self) -> JsonObject:
         """All of it as one object: 'results', each as `--json` prints it, and 'summary', None where there is none."""

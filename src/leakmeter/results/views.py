@@ -69,7 +69,11 @@ _OF_PIECES: Final = (
     SqlColumn("signed_nats", "DOUBLE", "the sum without absolute values: above 0 where it made the response likelier"),
     SqlColumn("alone_nats", "DOUBLE", "what it does when it is all the context, nats"),
     SqlColumn("posterior", "DOUBLE", "probability, from even odds, that it was there; null where there is none"),
-    SqlColumn("posterior_note", "VARCHAR", "why there is none: below the noise floor, or the placebo's"),
+    SqlColumn(
+        "posterior_note",
+        "VARCHAR",
+        "why there is none: below the noise floor or the placebo's, or the answer was given",
+    ),
     SqlColumn("below_noise_floor", "BOOLEAN", "whether other ways to compute the same move the number as much"),
     SqlColumn("entity_type", "VARCHAR", "of personal data: 'phone', 'email', 'address' …"),
     SqlColumn("entity_value", "VARCHAR", "of personal data: its normal form"),

@@ -151,6 +151,9 @@ def interval_of_share(n_hits: int, n: int, *, confidence: float = 0.95) -> tuple
 BELOW_NOISE: Final = "below the noise floor"
 BELOW_PLACEBO: Final = "below the placebo"
 UNDEFINED: Final = "undefined: impossible with it and without it"
+GIVEN: Final = "the answer was given, not drawn"
+"""Of a sum that is above its baselines all the same: an observer's posterior is right for what the model drew, and not
+for what another wrote (docs/results/games.md)."""
 
 
 class Posterior(NamedTuple):
@@ -161,9 +164,12 @@ class Posterior(NamedTuple):
     note: str | None
 
 
-def posterior_of(signed_nats: float, *, noise_nats: float, placebo_nats: float | None = None) -> Posterior:
+def posterior_of(
+    signed_nats: float, *, noise_nats: float, placebo_nats: float | None = None, is_drawn: bool = True
+) -> Posterior:
     """The posterior from even odds, where the signed sum is larger in size than what moves it without meaning
-    anything: Σ_t of each token's noise, in size, and that of an irrelevant piece; None where none was measured."""
+    anything: Σ_t of each token's noise, in size, and that of an irrelevant piece; None where none was measured. None
+    follows where the scoring model did not draw the answer (`is_drawn`)."""
     size = abs(signed_nats)
     if math.isnan(size):
         return Posterior(None, UNDEFINED)
@@ -171,7 +177,14 @@ def posterior_of(signed_nats: float, *, noise_nats: float, placebo_nats: float |
         return Posterior(None, BELOW_NOISE)
     if placebo_nats is not None and size <= placebo_nats:
         return Posterior(None, BELOW_PLACEBO)
+    if not is_drawn:
+        return Posterior(None, GIVEN)
     return Posterior(posterior_from_even_odds(signed_nats), None)
+
+
+def is_above_baselines(probability: float | None, note: str | None) -> bool:
+    """Whether a signed sum with this posterior, or this note in its place, is above noise and placebo."""
+    return probability is not None or note == GIVEN
 
 
 def maximal_segments(scores: Sequence[float]) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
 from leakmeter.core.backend import Backend, Tokenizer, response_texts
-from leakmeter.core.case import Case, Document
+from leakmeter.core.case import Case, Document, emission_texts
 from leakmeter.core.item import IRRELEVANT, PLACEBO, ContextItem, Lazily, Prepared, Span
 from leakmeter.core.measure import Measure
 from leakmeter.core.plain import half_pair
@@ -157,9 +157,14 @@ class PreparedContext(Prepared):
     control_words: Mapping[str, Sequence[int]] = field(default_factory=dict, kw_only=True)
     """See `controls.words_of_some`."""
 
+    emission: JsonObject | None = field(default=None, kw_only=True)
+    """See `core.case.emission_texts`."""
+
     @override
     def texts(self) -> JsonObject:
         texts: JsonObject = {} if self.decoding is None else {"decoding": self.decoding}
+        if self.emission is not None:
+            texts["emission"] = self.emission
         if self.control_words:
             texts["control_words"] = {name: list(words) for name, words in self.control_words.items()}
         return {**texts, **_sensitive_texts(self.sensitive, self.region)}
@@ -213,10 +218,11 @@ def prepare(
     larger = spans.around(layout, unit) if levels else []
     if unit.kind == units.AUTO:
         larger = spans.documents_of(layout, covers)
+        larger += spans.of_other_fields(layout, covers, case.response or "") if case.response else []
     # An irrelevant text of another language would make any answer unlikely; without controls it is English, and numbers
     # are those of earlier versions.
     answer = case.response or layout.context
-    language = language_of(answer) if n_controls else "en"
+    language = language_of(answer, f"{query}\n{layout.context}") if n_controls else "en"
     item = _item(case.id, layout, covers, larger, settings, response, spare, tokenizer, window, language)
     others: tuple[Document, ...] = ()
     if n_controls:
@@ -241,6 +247,7 @@ def prepare(
         sensitive=places,
         region=settings.region,
         control_words=controls.words_of_some(others, case.response),
+        emission=emission_texts(case),
     )
 
 
@@ -359,10 +366,11 @@ def _item(
     larger = _named_apart(larger, covers)
     if settings.unit == units.AUTO and larger:
         # A document of one sentence is that sentence.
-        of_documents = {cover.document for cover in larger}
+        of_documents = {cover.document for cover in larger if cover.kind == "document"}
         beside = [cover for cover in covers if cover.kind == "unit" and cover.document not in of_documents]
-        repeated_by = spans.repeated_in(layout, [*larger, *beside], values)
-        repeated |= {cover.name: repeated_by[cover.name] for cover in larger}
+        whole = [cover for cover in larger if cover.kind == "document"]
+        repeated_by = spans.repeated_in(layout, [*whole, *beside], values)
+        repeated |= {cover.name: repeated_by[cover.name] for cover in whole}
     covers = covers + larger
     prompt = layout.prompt({edge for cover in covers for part in cover.tokens for edge in part})
     numbers = [int(piece.name[1:]) for piece in prompt.pieces if piece.name.startswith("t") and piece.role == CONTEXT]
@@ -430,6 +438,7 @@ def _span(layout: Layout, numbers: Sequence[int], cover: Cover, repeated: tuple[
         n_tokens=cover.n_tokens,
         repeats=repeated,
         entity=cover.entity,
+        field=cover.field,
     )
 
 

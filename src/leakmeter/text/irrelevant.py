@@ -1,4 +1,4 @@
-"""Texts that say nothing of any case, in ten languages and three forms: what an irrelevant text does to an answer.
+"""Texts that say nothing of any case, in twelve languages and three forms: what an irrelevant text does to an answer.
 
 An irrelevant text of another language, or of another form, would make an answer unlikely whatever it says; so the text
 is chosen by the answer's language and form.
@@ -7,6 +7,7 @@ is chosen by the answer's language and form.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import cache
 from typing import Final, Literal
 
@@ -114,6 +115,8 @@ _WORDS: Final = {
 }
 _SCRIPTS: Final = (("ja", r"[\p{Hiragana}\p{Katakana}]"), ("zh", r"\p{Han}"), ("ru", r"\p{Cyrillic}"))
 _ITEM = regex.compile(r"^\s*(?:[-*•·]|\d+[.)])\s", regex.MULTILINE)
+_ENOUGH_WORDS: Final = 3
+"""Frequent words of a language that tell it."""
 _MOST_WORDS: Final = 400
 """Of a text that are looked at."""
 
@@ -123,12 +126,15 @@ def _words_of() -> dict[str, frozenset[str]]:
     return {language: frozenset(words.split()) for language, words in _WORDS.items()}
 
 
-def language_of(text: str) -> str:
-    """The language, one of `LANGUAGES`, that a text most likely is in; English where nothing tells.
+def language_of(text: str, beside: str = "") -> str:
+    """The language, one of `LANGUAGES`, that a text most likely is in; English where nothing tells. Where few words of
+    the text do, those of what stands `beside` it count too: "I do" is Polish as well.
 
     Examples:
         >>> language_of("Der Termin ist am Montag, und Sie sind eingeladen.")
         'de'
+        >>> language_of("I do not know."), language_of("I do not know.", "Who was at the harbour?")
+        ('pl', 'en')
     """
     letters = regex.findall(r"\p{L}", text[: 10 * _MOST_WORDS])
     for language, script in _SCRIPTS:
@@ -136,10 +142,17 @@ def language_of(text: str) -> str:
         # A Japanese text has signs of both scripts; a few foreign signs make no text foreign.
         if n > (0.05 if language == "ja" else 0.3) * len(letters):
             return language
-    words = [word.casefold() for word in regex.findall(r"\p{L}+", text)[:_MOST_WORDS]]
-    counts = {language: sum(word in known for word in words) for language, known in _words_of().items()}
-    best = max(counts, key=lambda language: counts[language])
+    counts = _counts(text)
+    if max(counts.values()) < _ENOUGH_WORDS:
+        counts += _counts(beside[: 10 * _MOST_WORDS])
+    best = max(_WORDS, key=lambda language: counts[language])
     return best if counts[best] else "en"
+
+
+def _counts(text: str) -> Counter[str]:
+    """Of each language, how many of its frequent words a text has."""
+    words = [word.casefold() for word in regex.findall(r"\p{L}+", text)[:_MOST_WORDS]]
+    return Counter({language: sum(word in known for word in words) for language, known in _words_of().items()})
 
 
 def form_of(text: str) -> TextForm:

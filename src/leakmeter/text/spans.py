@@ -7,15 +7,18 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import itemgetter
+from typing import Final
 
 from leakmeter.core.item import EntityTexts, Span
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, Prompt
-from leakmeter.text import repeats, units
+from leakmeter.text import function_words, repeats, structured, units
 from leakmeter.text.entities.mention import Entity, Recogniser
 from leakmeter.text.layout import LOOSE, CharRange, Layout, Removed, TokenRange, trimmed
+from leakmeter.text.matching import folded, words
+from leakmeter.text.structured import parts_of
 
 
 class Holders:
@@ -54,6 +57,8 @@ class Cover:
     """Messages that go as a whole, turn markers included."""
     entity: EntityTexts | None = None
     """For personal data: what it is."""
+    field: str | None = None
+    """For a value of a record: the path that leads to it."""
     parts: tuple[CharRange, ...] = ()
     """All characters that go when it is removed, white space included; none for n-grams, which are tokens."""
 
@@ -88,11 +93,121 @@ def of_units(layout: Layout, unit: units.Unit) -> list[Cover]:
     if unit.kind == units.AUTO:
         return of_units(layout, units.Unit("sentence"))
     out: list[Cover] = []
-    for number, (first, end) in by_document.items():
+    for number, tokens in by_document.items():
         name = layout.documents[number].name
-        for part in _cut(layout, unit, number, (first, end)):
-            out.append(_cover(layout, f"{_LETTER[unit.kind]}{len(out) + 1}", [part], name))
-    return out
+        records = structured.stretches(layout.documents[number].text) if unit.kind == "sentence" else ()
+        if records:
+            out += _of_records(layout, number, records)
+        else:
+            out += [_cover(layout, "", [part], name) for part in _cut(layout, unit, number, tokens)]
+    return _named(out, _LETTER[unit.kind])
+
+
+def _of_records(layout: Layout, number: int, records: Sequence[structured.Stretch]) -> Iterator[Cover]:
+    """Values of records, each a unit with its key, and the sentences of the prose around them. What is left where a
+    value goes, such as brackets, is of no unit."""
+    start, text = layout.document_ranges[number][0], layout.documents[number].text
+    name = layout.documents[number].name
+    at = 0
+    for record in records:
+        yield from _prose(layout, number, (at, record.start))
+        for field in record.fields:
+            checkpoint()
+            for part in _sentences_of(text, field):
+                first, last = trimmed(text, part)
+                tokens = layout.tokens_touching((start + first, start + last))
+                if tokens is not None:
+                    # In front of a line of a table stands the one before.
+                    low = first if record.is_table else len(text[record.start : first].rstrip()) + record.start
+                    chars, tile = (start + first, start + last), (start + low, start + part[1])
+                    yield Cover("", "unit", (tokens,), (chars,), name, field=field.path, parts=(tile,))
+        at = record.end
+    yield from _prose(layout, number, (at, len(text)))
+
+
+def _prose(layout: Layout, number: int, chars: CharRange) -> Iterator[Cover]:
+    start, text = layout.document_ranges[number][0], layout.documents[number].text[slice(*chars)]
+    first = start + chars[0]
+    tokens = layout.token_range((first, start + chars[1]))
+    if tokens is None or not text.strip():
+        return
+    anchors = [layout.tokens[i].anchor - first for i in range(*tokens)]
+    for (a, b), (low, high) in units.tiles(units.starts_in_characters("sentence", text), anchors, len(text)):
+        part = (tokens[0] + a, tokens[0] + b), (first + low, first + high)
+        yield _cover(layout, "", [part], layout.documents[number].name)
+
+
+_LEAST_TEXT: Final = 120
+"""Characters of a value from where its sentences are units."""
+
+
+def _sentences_of(text: str, field: structured.Field) -> list[CharRange]:
+    """What of a document goes with a field: key and value, or of a value of several sentences each."""
+    first, last = field.value
+    if field.kind != "text" or last - first < _LEAST_TEXT:
+        return [field.pair]
+    starts = units.starts_in_characters("sentence", text[first:last])[1:]
+    edges = [field.pair[0], *(first + start for start in starts), field.pair[1]]
+    return [(a, b) for a, b in pairwise(edges) if text[a:b].strip()]
+
+
+def _named(covers: Sequence[Cover], letter: str) -> list[Cover]:
+    """Units by their number; values of records by the path that leads to them, and their document if others have it."""
+    documents: dict[str, set[str | None]] = {}
+    for cover in covers:
+        if cover.field is not None:
+            documents.setdefault(cover.field, set()).add(cover.document)
+    taken: set[str] = set()
+    counts: Counter[str] = Counter()
+    named: list[Cover] = []
+    for cover in covers:
+        if cover.field is None:
+            counts[letter] += 1
+            base = f"{letter}{counts[letter]}"
+        else:
+            base = cover.field if len(documents[cover.field]) == 1 else f"{cover.document} → {cover.field}"
+        name = base
+        while name in taken:
+            counts[base] += 1
+            name = f"{base} ({counts[base] + 1})"
+        taken.add(name)
+        named.append(replace(cover, name=name))
+    return named
+
+
+_LEAST_TOGETHER: Final = 8
+"""Values of a record that an answer shares no word with, from how many on they are measured together first."""
+
+
+def of_other_fields(layout: Layout, covers: Sequence[Cover], answer: str) -> list[Cover]:
+    """Of each document the values of records of which an answer has no word, nor one of their keys, as one span."""
+    said = {word for word, _, _ in words(answer) if not function_words.are_all(word)}
+    by_document: dict[str | None, list[Cover]] = {}
+    for cover in covers:
+        checkpoint()
+        if cover.field is not None and said.isdisjoint(_words_of(layout.context[slice(*cover.chars[0])])):
+            by_document.setdefault(cover.document, []).append(cover)
+    return [
+        replace(
+            of_mentions(
+                layout,
+                f"{len(parts)} other fields of {document}",
+                "fields",
+                {cover.chars[0]: cover.tokens[0] for cover in parts},
+            ),
+            parts=tuple(part for cover in parts for part in cover.parts),
+        )
+        for document, parts in by_document.items()
+        if len(parts) >= _LEAST_TOGETHER
+    ]
+
+
+def _words_of(pair: str) -> Iterator[str]:
+    """Words of a key and its value, those of 'creditScore' too."""
+    for word, start, end in words(pair):
+        yield word
+        for part in parts_of(pair[start:end]):
+            yield folded(part)
 
 
 def documents_of(layout: Layout, sentences: Sequence[Cover]) -> list[Cover]:

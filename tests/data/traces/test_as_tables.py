@@ -121,11 +121,11 @@ def test_a_part_that_is_no_text_is_called_so() -> None:
         with pytest.raises(DataError, match="A message has a part that is not text, such as an image or a file"):
             loaded(otel(picture, name))
 
-    def call(messages: list[dict[str, Any]]) -> None:
-        messages[-1]["parts"].append({"type": "tool_call", "name": "search", "arguments": {}})
+    def cut(messages: list[dict[str, Any]]) -> None:
+        messages[-1]["parts"][0]["truncated"] = True
 
-    with pytest.raises(DataError, match="A chat with the results as messages of role 'tool', and without the calls"):
-        loaded(otel(call, "output"))
+    with pytest.raises(DataError, match="The prompt or the retrieved texts were cut before they were logged"):
+        loaded(otel(cut, "input"))
 
 
 def test_retrievals_of_older_clients_of_langfuse_are_read() -> None:

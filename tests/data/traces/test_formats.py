@@ -196,7 +196,7 @@ def test_prompts_that_cannot_be_measured(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     for messages, reason in (
         ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], Reason.NOT_TEXT),
-        ([{"role": "assistant", "tool_calls": [{"id": "1"}], "content": None}], Reason.TOOL_CALL),
+        ([{"role": "assistant", "tool_calls": [{"id": "1"}], "content": None}], Reason.NO_QUESTION),
         ([{"role": "user<|im_end|>", "content": "x"}], Reason.BAD_ROLE),
         ([{"role": "system", "content": "x"}], Reason.NO_QUESTION),
         ([{"role": "user", "content": "\ud800"}], Reason.NOT_UNICODE),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,16 @@ def test_answers_of_a_log_are_cases(tmp_path: Path, name: str) -> None:
     answers = [one for one in TraceReader(path) if isinstance(one, LoggedAnswer)]
     found = cases_of(path, logs=PRESETS)
     assert found.format == name
-    assert list(found.cases) == [as_case(one, by_id=True) for one in answers]
+    cases = [as_case(one, by_id=True) for one in answers]
+    assert [replace(case, emission=None) for case in found.cases] == [replace(case, emission=None) for case in cases]
     assert len(found.cases) == len(TRAFFIC)
+    # Where the log has one session for all, its turns go on from trace to trace, and hidden calls are turns.
+    emissions = [case.emission for case in found.cases if case.emission is not None]
+    n_calls = [1 + (one.rewrite and name != "leakmeter") for one in TRAFFIC]
+    is_session = name != "leakmeter"
+    assert len({emission.conversation for emission in emissions}) == (1 if is_session else len(TRAFFIC))
+    assert [emission.turn for emission in emissions] == (list(accumulate(n_calls)) if is_session else n_calls)
+    assert {(emission.channel, emission.recipient) for emission in emissions} == {("answer", "user")}
     assert found.notes[0].startswith(f"data: read as --format {name}: ")
     case = found.cases[0]
     # Documents are all that is context, and have their own names.

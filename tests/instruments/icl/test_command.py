@@ -235,7 +235,10 @@ def test_a_csv_of_few_shots_is_enough(cli: Call, files: None, monkeypatch: pytes
             moved = {label: whole[label] - without[label] for label in whole}
             assert (one["id"], one["text"]) == (f"line {number + 2}", BLOCKS[number])
             assert one["answer_signed_nats"] == pytest.approx(moved[case["answer"]], abs=1e-9)
-            assert one["answer_posterior"] == pytest.approx(1 / (1 + math.exp(-moved[case["answer"]])), abs=1e-9)
+            # Of an answer that was given no posterior follows.
+            posterior = 1 / (1 + math.exp(-moved[case["answer"]]))
+            expected = None if case["answer_given"] else pytest.approx(posterior, abs=1e-9)
+            assert one["answer_posterior"] == expected
             assert one["loss_nats"] == pytest.approx(max(map(abs, moved.values())), abs=1e-9)
         assert case["answer_nats"] == max(one["answer_nats"] for one in case["exemplars"]) <= case["loss_nats"]
     assert total["summary"]["answers"]["n_given"] == 1
@@ -331,6 +334,10 @@ def test_python_takes_few_shots_of_any_kind() -> None:
         max_new_tokens=3,
     )  # fmt: skip
     assert free[0].pieces[0].text == "Input: A?\nOutput: B."
+    # Exemplars are the same in many cases, which are not held against each other.
+    assert (free[0].controls, free[0].irrelevant_contexts) == ((), None)
+    with pytest.raises(LeakmeterError, match=r"^controls is 2, and exemplars are held against no others"):
+        leakmeter.icl_responses("toy", ["C?"], exemplars=[{"input": "A?", "output": "B."}], controls=2)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,9 @@ def test_a_copied_value_is_one_span_with_its_source() -> None:
     assert found.nats == 10.0
     assert found.interval_nats == pytest.approx((9.997, 10.003), abs=1e-12)
     assert found.surprise_nats == 13.0
-    assert found.posterior == pytest.approx(1 / (1 + np.exp(-10)), abs=1e-15)
+    assert found.posterior is None
+    (drawn,) = disclosed(answer, [ring, ("It rains.", [0.0] * 6, [0.0] * 6)], sampled=True)
+    assert drawn.posterior == pytest.approx(1 / (1 + np.exp(-10)), abs=1e-15)
     assert found.floor_nats == LEAST_NATS
     (source,) = found.sources
     assert (source.piece, source.document, source.text, source.nats) == ("s1", "d1", "0161-496-0382", 9.0)
@@ -71,7 +73,7 @@ def test_an_infinite_influence_stays_infinite(is_ruled_out: bool) -> None:
     # The context makes the first token possible, or an irrelevant text beside it too; or it rules the last one out.
     answer = [("0161", np.inf), (" 496", 1.0), (" 0382", -np.inf if is_ruled_out else 6.0)]
     ring = ("Ring 0161-496-0382. ", [0.0, np.inf, 0.0], [np.inf, 1.0, -3.0])
-    (found,) = disclosed(answer, [ring, ("It rains.", [0.0, -np.inf, 0.0], [-np.inf, 0.0, 0.0])])
+    (found,) = disclosed(answer, [ring, ("It rains.", [0.0, -np.inf, 0.0], [-np.inf, 0.0, 0.0])], sampled=True)
     assert (found.nats, found.interval_nats, found.posterior) == (np.inf, (np.inf, np.inf), 1.0)
     assert (found.surprise_nats, found.floor_nats) == (np.inf, LEAST_NATS)
     (source,) = found.sources
@@ -80,7 +82,8 @@ def test_an_infinite_influence_stays_infinite(is_ruled_out: bool) -> None:
     assert told.count('"Infinity"') == 6
     beside = disclosed(answer, [ring], placebo=np.inf)
     assert [(one.floor_nats, one.placebo_nats) for one in beside] == [(np.inf, np.inf)]
-    below = disclosed([("0161", -np.inf), (" 496 0382", 1.0)], [("Ring 0161-496-0382.", [-np.inf, 0.0], [0.0, 0.0])])
+    ring = ("Ring 0161-496-0382.", [-np.inf, 0.0], [0.0, 0.0])
+    below = disclosed([("0161", -np.inf), (" 496 0382", 1.0)], [ring], sampled=True)
     assert [(one.nats, one.surprise_nats, one.posterior) for one in below] == [(-np.inf, np.inf, 0.0)]
     assert below[0].sources[0].nats == -np.inf
 
@@ -101,6 +104,17 @@ def test_all_pieces_that_say_a_value_are_its_sources_whatever_the_model_looked_a
     assert [source.document for source in found.sources] == ["d7", "d1", "d2", "d3", "d4", "d5", "d6"]
     assert found.documents == ["d7", "d1", "d2", "d3", "d4", "d5", "d6"]
     assert {source.text.casefold().replace("\u00a0", " ") for source in found.sources} == {"per lind"}
+
+
+def test_a_document_that_was_measured_whole_is_the_source_of_a_value_beside_a_sentence_of_another() -> None:
+    """What another document's sentence does by chance hides no value."""
+    for number in ("4417-0923-5518", "8830-1174-6620"):
+        context = [f"The account is {number}. It rained.", "ok"]
+        (result,) = leakmeter.influence(
+            "toy", controls=0, data=[{"context": context, "query": "Who?", "response": f"It is {number}."}]
+        )
+        (found,) = result.disclosed
+        assert (found.text, found.documents, found.evidence) == (number, ["d1"], "words")
 
 
 def test_all_pieces_with_the_words_of_other_content_are_its_sources() -> None:
@@ -234,7 +248,7 @@ def test_a_list_is_read_and_kept_as_places(tmp_path: Path) -> None:
 )
 def test_a_number_from_nowhere_is_named_and_takes_the_good_verdict(response: str, is_named: bool) -> None:
     case = leakmeter.influence("toy", context="Bo called from room 4711.", query="Who?", response=response)
-    assert any("a number of four digits or more, or" in str(block) for block in further([case])) == is_named
+    assert any("a number of four digits or more, or" in str(block) for block in further([case], 0)) == is_named
     assert not (is_named and headline([case]).verdict == "good")
 
 

@@ -287,7 +287,10 @@ def test_chats_keep_their_default_and_what_was_retrieved_into_a_turn_is_document
         assert nats == pytest.approx(others[name], abs=1e-12)
     tools = [{"role": "tool", "content": note} for note in notes]
     asking = [{"role": "user", "content": QUERY}, answer]
-    assert leakmeter.influence(ToyChat(), messages=[*tools, *asking]).unit == "message"
+    read = leakmeter.influence(ToyChat(), messages=[*tools, *asking])
+    assert (read.unit, [document.name for document in read.documents]) == ("auto", ["tool 1", "tool 2", "tool 3"])
+    said = [{"role": "user", "content": notes[0]}, {"role": "assistant", "content": "Noted."}]
+    assert leakmeter.influence(ToyChat(), messages=[*said, *asking]).unit == "message"
 
 
 # ---- runs and reports -----------------------------------------------------------------------------------------------

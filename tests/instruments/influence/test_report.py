@@ -15,11 +15,23 @@ import numpy as np
 import pytest
 
 from helpers.report_browser import CHROMIUM, Browser
-from helpers.report_cases import Case, clinic, every_case, hostile, overlapping, sampled, several_documents, small
+from helpers.report_cases import (
+    Case,
+    clinic,
+    disclosing,
+    every_case,
+    given,
+    hostile,
+    overlapping,
+    sampled,
+    several_documents,
+    small,
+)
 from helpers.report_checks import CONTROLS, Page, assert_harmless, assert_markdown_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.core.plain import visible
 from leakmeter.instruments.influence.context import by_nats, leader, stretches
+from leakmeter.instruments.influence.controls import ControlContext
 from leakmeter.instruments.influence.disclosures import Disclosure
 from leakmeter.instruments.influence.findings import is_finding
 from leakmeter.instruments.influence.report import _remarks, posterior, verdict
@@ -128,7 +140,10 @@ def test_text_stays_text_and_nothing_is_fetched() -> None:
 
 
 def posterior_said(case: InfluenceResult, piece: PieceInfluence) -> str:
-    """What the table says: a posterior above the placebo, with signs and without, and nothing below it."""
+    """What the table says: a posterior above the placebo, with signs and without, and nothing below it; of a response
+    that was given that it is above."""
+    if not case.response.sampled and is_finding(case, piece):
+        return "yes"
     if piece.posterior is not None and case.placebo_nats is not None and piece.nats <= case.placebo_nats:
         return "<\u00a0placebo"
     return posterior_cell(piece)
@@ -252,6 +267,64 @@ def test_headlines() -> None:
         ([leaking(small(1), "other", "descale it", found_by=None)], nothing),
     ):  # fmt: skip
         assert flat(InfluenceResult.findings(cases).headline) == said
+
+
+def test_nobody_is_called_sure_of_what_a_response_was_given_for() -> None:
+    """A posterior is right for what the scoring model drew; of other responses reports say what was tested."""
+    for drawn in (clinic(), disclosing()):
+        for made, is_said in (([drawn], True), ([given(drawn)], False), ([given(drawn), given(small(1))], False)):
+            for text in (page_of(*made), printed(report(made), width=120), markdown.text(report(made))):
+                words = re.findall(r"[Pp]osterior|\b[Ss]ure\b|> 99|even odds", re.sub(r"<style.*?</style>", "", text))
+                assert bool([word for word in words if word != "posterior"]) == is_said
+    flags = flat(printed(report([given(clinic())]), width=120))
+    assert "Finding" in flags
+    assert "It is 44.6 nats likelier with this context than without it." in flags
+    weak = replace(given(clinic()), whole_posterior_note="below the placebo")
+    assert posterior(weak) == "The signed sum is 44.6\u00a0nats, below the placebo."
+
+
+def test_index_and_sections_have_what_the_list_of_all_cases_has() -> None:
+    """A list of 20 pairs and more is cut, and nothing else on the page has what was cut from it."""
+    controls = tuple(
+        ControlContext(case=str(i), nats=0.0, disclosures=0, worst_nats=6.0 if i < 4 else 0.0) for i in range(10)
+    )
+    strong, weak = (
+        replace(leaking(small(i), "other", text, found_by=None, relation="reworded", nats=nats), controls=controls)
+        for i, (text, nats) in enumerate([("he is ill", 20.0), ("based on this", 5.0)], 1)
+    )
+    made = report([replace(strong, id="a"), replace(weak, id="b")])
+    said = flat(printed(made, width=120))
+    assert (
+        "1 of 2 responses says content of the documents in other words, or drawn from several pieces (1 span)" in said
+    )
+    assert "1 further span in other words is not listed: contexts of other cases do as much" in said
+    index = {b.plain(section.name): [b.plain(cell) for cell in section.cells[1:2]] for section in made.sections}
+    assert index == {"a": ["content in other words"], "b": ["no disclosure"]}
+    page = html.page(made)
+    assert page.count("he is ill") > 1
+    assert "based on this" not in page
+    # A report of that case alone has no list of all.
+    alone = flat(printed(report([replace(weak, id="b")]), width=120))
+    assert "The response was also scored beside the contexts of 10 other cases of these data." in alone
+    assert "content in other words" not in alone
+    assert "based on this" in alone
+
+
+def test_reports_say_what_spans_were_held_against() -> None:
+    case = disclosing()
+    none = flat(printed(report([case]), width=120))
+    assert "The response was scored beside no other context: spans may be listed for a style" in none
+    built_in = flat(printed(report([replace(case, irrelevant_contexts=3)]), width=120))
+    assert (
+        "The response was also scored beside 3 built-in texts about other things, since these data have no context of "
+        "another case to hold it against."
+    ) in built_in
+    assert "How often a span is listed for its style alone is not known." in built_in
+    other = replace(small(1), irrelevant_contexts=3)
+    both = [case, replace(other, controls=(ControlContext(case="x", nats=0.0, disclosures=0, worst_nats=0.0),)), other]
+    said = flat(printed(report([replace(both[0], irrelevant_contexts=3), replace(both[1], irrelevant_contexts=None)])))
+    assert "1 of 2 responses was also scored beside the context of another case of these data." in said
+    assert "1 of 2 responses was also scored beside 3 built-in texts" in said
 
 
 def test_what_to_do_names_the_cases_and_is_one_thing_a_finding() -> None:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from leakmeter.core.measure import NATS, TOKEN_ID, Measurement
+from leakmeter.instruments.influence.findings import is_finding
 from leakmeter.instruments.influence.result import InfluenceResult, SampledResponse
 from leakmeter.results.result import Response
-from leakmeter.stats.stats import UNDEFINED, interval_of_mean
+from leakmeter.stats.stats import GIVEN, UNDEFINED, interval_of_mean
 
 CONTEXT = "Ana is 41. She is 41."
 PARAMS = {"temperature": 0.8, "cid_lambda": 1.5, "samples": 1, "max_new_tokens": 50, "seed": 3}
@@ -51,7 +52,8 @@ def test_sums_signs_and_matrix(case: InfluenceResult) -> None:
     assert case.placebo_nats == (0.25 + 0.75) / 2
     # A piece is held against an irrelevant one, by sums with signs.
     assert case.placebo_signed_nats == 0.75
-    assert case.whole_posterior == pytest.approx(1 / (1 + math.exp(-2.25)))
+    # The response was given: the sum is above its baselines, and no posterior follows.
+    assert (case.whole_posterior, case.whole_posterior_note) == (None, GIVEN)
     assert case.pieces[0].posterior_note == "below the placebo"
     # One response has no spread.
     assert case.samples == ()
@@ -115,10 +117,10 @@ def case() -> InfluenceResult:
     return result_of(texts(), READINGS)
 
 
-def measured(signed: list[float], **more: list[float]) -> InfluenceResult:
+def measured(signed: list[float], *, is_drawn: bool = True, **more: list[float]) -> InfluenceResult:
     """Of a response whose first piece has this signed series and whose whole context its reverse; without a placebo."""
     replaced = ("without_this", "s1")
-    return result_of(texts(), [
+    return result_of(texts(sampled=is_drawn), [
         *(r for r in READINGS if r.statistic not in ("whole", "placebo") and (r.statistic, r.piece) != replaced),
         measurement("without_this", signed, "s1"), measurement("whole", signed[::-1]),
         *(measurement(name.rstrip("2"), values, "2" * name.endswith("2")) for name, values in more.items()),
@@ -134,6 +136,11 @@ def test_a_posterior_is_of_the_signed_sum(signed: list[float]) -> None:
     assert case.whole_posterior == pytest.approx(expected, rel=1e-12)
     assert (piece.posterior > 0.5) == (sum(signed) > 0)
     assert piece.posterior_note is case.whole_posterior_note is None
+    # Of a response that was given none follows, and nothing else changes.
+    given = measured(signed, is_drawn=False)
+    assert (given.pieces[0].posterior, given.pieces[0].posterior_note) == (None, GIVEN)
+    assert (given.whole_posterior, given.whole_posterior_note) == (None, GIVEN)
+    assert is_finding(given, given.pieces[0]) is is_finding(case, piece) is True
     # The influence stays Definition 3.2's.
     assert piece.nats == sum(map(abs, signed))
 

@@ -16,6 +16,7 @@ from leakmeter.instruments.redaction.report import posterior, verdict
 from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html
+from leakmeter.stats.stats import GIVEN
 
 report = RedactionResult.report
 
@@ -34,7 +35,7 @@ def piece(name: str, start: int, end: int) -> Plain:
 def step(action: str, name: str, left: float, change: float, *, raised: bool = False) -> Plain:
     return {
         "action": action, "name": name, "kind": "unit", "text": f"text of {name}", "left_nats": left,
-        "left_signed_nats": -left / 2, "left_posterior": 0.125, "left_posterior_note": None,
+        "left_signed_nats": -left / 2, "left_posterior": None, "left_posterior_note": GIVEN,
         "change_nats": change, "raised": raised,
     }  # fmt: skip
 
@@ -48,10 +49,10 @@ def planned(**more: Any) -> RedactionResult:
         "truncated_tokens": 0,
         "response": {"text": "It is 7731.", "tokens": ["It", " is", " 7731", "."], "sampled": False, "seed": None},
         "max_loss_nats": 1.0, "reached": True,
-        "whole_nats": 21.5, "whole_signed_nats": 20.0, "whole_posterior": 0.99995, "whole_posterior_note": None,
+        "whole_nats": 21.5, "whole_signed_nats": 20.0, "whole_posterior": None, "whole_posterior_note": GIVEN,
         "whole_per_token_nats": [0.5, 0.5, 20.0, 0.5],
         "left_nats": 0.75, "left_signed_nats": 0.25, "left_per_token_nats": [0.25, 0.0, 0.5, 0.0],
-        "left_posterior": 0.5622, "left_posterior_note": None,
+        "left_posterior": None, "left_posterior_note": GIVEN,
         "all_removed_nats": None, "n_pieces": 4,
         "redacted": [piece("s1", 0, 23), piece("s4", 45, 62)], "redacted_share": 0.65, "placebo_nats": 4.5,
         "placebo_signed_nats": 0.125,
@@ -136,8 +137,13 @@ def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None
     assert "leaves 7.00 of 21.5 nats, the smallest found; the limit is 1." in flat(verdict(failed))
     assert "Cutting does not help" in verdict(untouched(reached=False))
 
+    drawn = {
+        "response": {"text": "It is 7731.", "tokens": ["It", " is", " 7731", "."], "sampled": True, "seed": 0},
+        "whole_posterior": 0.99995, "whole_posterior_note": None, "left_posterior": 0.5622, "left_posterior_note": None,
+    }  # fmt: skip
+
     def after(**more: Any) -> str:
-        before, _, told = flat(posterior(planned(**more))).partition(" After: ")
+        before, _, told = flat(posterior(planned(**drawn | more))).partition(" After: ")
         assert before.startswith("Before: From even odds, an observer of this response would be")
         return told
 
@@ -151,6 +157,13 @@ def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None
     hidden = after(left_posterior=None, left_posterior_note="below the placebo", placebo_nats=None)
     assert hidden == "No posterior is shown: the signed sum is 0.25 nats, below the placebo."
     assert "reveals nothing measurable" in posterior(planned(left_nats=0.005))
+    # Of a response that was given no posterior follows.
+    assert flat(posterior(planned(placebo_nats=None))) == (
+        "Before: It is 20.0 nats likelier with this context than without it. After: It is 0.25 nats likelier with what "
+        "is left than without it."
+    )
+    below = planned(left_posterior_note="below the placebo", placebo_nats=None)
+    assert flat(posterior(below)).endswith("After: The signed sum is 0.25 nats, below the placebo.")
 
 
 @pytest.mark.parametrize("more", [{}, {"max_loss_nats": None, "disclosed": {

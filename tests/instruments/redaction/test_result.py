@@ -10,6 +10,7 @@ import pytest
 
 from leakmeter.core.measure import NATS, TOKEN_ID, Measurement
 from leakmeter.instruments.redaction.result import RedactionResult, marked, merged
+from leakmeter.stats.stats import GIVEN
 
 CONTEXT = "Ana is 41. Bo ate. Call Ana.\n\nCid left."
 PARAMS = {"temperature": 0.8, "cid_lambda": 1.0, "max_new_tokens": 4, "seed": 7}
@@ -64,7 +65,9 @@ def made(measurements: list[Measurement], max_loss: float = 1.0, **more: Any) ->
 
 
 def test_the_plan_and_the_way_to_it() -> None:
-    case = made(measurements(*STEPS))
+    given = made(measurements(*STEPS))
+    assert (given.whole_posterior, given.left_posterior, given.left_posterior_note) == (None, None, GIVEN)
+    case = made(measurements(*STEPS), sampled=True)
     assert (case.whole_nats, case.whole_signed_nats) == (7.0, -1.0)
     assert (case.left_nats, case.left_signed_nats, case.reached) == (0.875, 0.125, True)
     assert case.left_per_token_nats == (0.5, 0.375)
@@ -88,7 +91,7 @@ def test_the_plan_and_the_way_to_it() -> None:
         "text": "He was", "tokens": ["He", " was"], "seed": 7, "whole_nats": 0.75, "whole_signed_nats": -0.25,
         "whole_per_token_nats": [0.25, 0.5], "disclosures": None,
     }  # fmt: skip
-    assert case.response.to_dict() == {"text": "She is", "tokens": ["She", " is"], "sampled": False, "seed": None}
+    assert given.response.to_dict() == {"text": "She is", "tokens": ["She", " is"], "sampled": False, "seed": None}
     assert RedactionResult.from_dict(json.loads(case.to_json())) == case
 
 
@@ -133,7 +136,7 @@ def test_what_narrows_a_plan_is_said() -> None:
     assert noisy.warnings[0].startswith("A limit of 1 nats is below this response's noise floor of 2.5")
     # A rise within the noise is none.
     assert not any(step.raised for step in noisy.steps)
-    low = made(measurements(*STEPS, placebo=[2.0, -1.5]))
+    low = made(measurements(*STEPS, placebo=[2.0, -1.5]), sampled=True)
     assert (low.placebo_nats, low.placebo_signed_nats) == (3.5, 0.5)
     assert "irrelevant words as the only context, by 3.5 nats. A limit of 1 is below that" in low.warnings[0]
     # With signs 4.0, −0.5, 0.25 and 0.125 were left on the way.
@@ -162,7 +165,7 @@ def test_ranges_and_marks() -> None:
 def answered(*values: float, said: tuple[str, ...] = ("Call", " Cid", "."), **series: list[float]) -> RedactionResult:
     """With s1 and s2 cut, of an answer with what is left does to each token, and its log-probability."""
     rows = measurements(*STEPS, after=False)
-    own = {"token": [5.0, 6.0, 7.0], "whole": [*values], "answer_log_prob": [-1.0] * 3, "answer_noise": [0.02] * 3}
+    own = {"token": [5.0, 6.0, 7.0], "whole": [*values], "answer_log_prob": [-1.0] * 3}
     rows += [
         Measurement("ana", 1, "", name, TOKEN_ID if name == "token" else NATS, np.asarray(numbers))
         for name, numbers in (own | series).items()

@@ -75,8 +75,8 @@ FIRST, LAST = ("Who is at home?", "Anna is."), ("Thanks!", "You are welcome.")
 def test_earlier_answers_of_chats_are_counted_everywhere(tmp_path: Path) -> None:
     said = "2 earlier answers of the assistant were not measured: of a chat only the last answer is"
     rows = [{"id": str(n), "messages": turns(FIRST, LAST)} for n in range(2)]
-    run = leakmeter.influence(ToyChat(), rows, out=tmp_path)
-    assert run.headline.startswith(f"{said}. None of 2 responses is known to disclose")
+    run = leakmeter.influence(ToyChat(), rows, turns="last", out=tmp_path)
+    assert run.headline.startswith(f"{said}. None of 2 answers is known to disclose")
     assert run[0].warnings[0] == (
         "1 earlier answer of the assistant was not measured: of a chat only the last answer is."
     )
@@ -105,7 +105,7 @@ def chat(*texts: str, response: str | None = None) -> Case:
 
 
 def test_an_answer_counts_as_measured_only_if_the_same_question_was_answered_so() -> None:
-    long = chat("Who?", "Yes.", "When?", response="At nine.")
+    long = chat("Hello.", "Good day.", "Who?", "Yes.", "When?", response="At nine.")
     for other, n in (
         (chat("Who?", response="Yes."), 0),
         (chat("Notes: Anna. Question:  Who?", response="Yes."), 0),

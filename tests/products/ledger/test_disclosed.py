@@ -67,7 +67,7 @@ def test_they_are_those_of_the_measurement(ledger: Ledger) -> None:
 
 
 def test_who_was_told_what_is_a_table_with_personal_things_first(ledger: Ledger) -> None:
-    plain = [logged(n, {"weather-0": WEATHER}, "Rain there", recipient="reader-2") for n in (5, 6, 7)]
+    plain = [logged(n, {"weather-0": WEATHER}, "rains at the coast", recipient="reader-2") for n in (5, 6, 7)]
     cached = [leaking(n, response_id="r-1") for n in (1, 2)]
     added(ledger, *plain, *cached, leaking(3), leaking(4, "reader-2"))
     book = Book(ledger)

@@ -14,10 +14,10 @@ from starlette.testclient import TestClient
 
 import leakmeter
 from helpers.report_browser import CHROMIUM, Browser
-from helpers.serving import CASE, HEADERS, asked
+from helpers.serving import CASE, HEADERS, asked, serving_of
 from leakmeter.core.self_check import SelfCheck
 from leakmeter.engine.options import ModelOptions
-from leakmeter.errors import UnknownNameError
+from leakmeter.errors import LeakmeterError, UnknownNameError
 from leakmeter.products.serve import live, serving
 from leakmeter.products.serve.live import Typed
 from leakmeter.products.serve.serving import Serving
@@ -50,14 +50,16 @@ def test_pieces_come_one_by_one_with_the_numbers_of_the_library(made: TestClient
 
 
 def test_what_an_answer_gives_away_is_listed_and_marked_as_soon_as_the_context_is_scored(made: TestClient) -> None:
-    number = "6" * 16
+    number = "6" * 60
     told = asked(made, "measure", response=number)
     (expected,) = leakmeter.influence("toy", **{**CASE, "response": number}, group=True).disclosed
     scored = [data for name, data in told if name == "disclosed"]
     assert [name for name, _ in told].index("disclosed") < [name for name, _ in told].index("piece")
-    for data in (scored[0], told[-1][1]):
+    # What other contexts do is known last.
+    assert expected.own_nats < expected.nats
+    for data, nats in ((scored[0], expected.nats), (told[-1][1], expected.own_nats)):
         (mark,) = data["marks"]
-        assert mark["label"] == f"number, {scale.nats_text(expected.nats)}\u00a0nats"
+        assert mark["label"] == f"number, {scale.nats_text(nats)}\u00a0nats"
         assert (mark["tokens"], mark["sensitive"]) == ([expected.first_token, expected.last_token + 1], True)
         assert "".join(token["text"] for token in data["tokens"]).strip() == number
         assert f"“<bdi>{number}</bdi>”" in data["list"]
@@ -158,7 +160,9 @@ def test_a_new_answer_is_not_called_quiet_where_nothing_could_be_found(
 ) -> None:
     of_whole = live._whole_result
     failed = SelfCheck(passes="plain", rows=5, nats=0.0, largest_nats=0.0, failed_nats=3.0)
-    monkeypatch.setattr(live, "_whole_result", lambda *given: replace(of_whole(*given), self_check=failed))
+    monkeypatch.setattr(
+        live, "_whole_result", lambda *given, **how: replace(of_whole(*given, **how), self_check=failed)
+    )
     html = asked(made, "cut", cut=["s1"], max_new_tokens=3)[-1][1]["html"]
     assert "Whether the new answer discloses any personal or secret data cannot be said: a self-check found" in html
 
@@ -194,6 +198,36 @@ def test_what_is_refused_is_said_in_one_line(made: TestClient) -> None:
         answer = made.post("/live/measure", json={**CASE, **fields}, headers=HEADERS)
         assert (answer.status_code, answer.text.count("\n")) == (400, 1)
     assert made.post("/live/measure", content=b"[" * 100_000, headers=HEADERS).status_code == 400
+
+
+def test_a_conversation_is_measured_turn_by_turn(made: TestClient, tmp_path: Path) -> None:
+    call = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "find", "arguments": "{}"}}]}
+    chat = [
+        {"role": "user", "content": "Who?"}, call, {"role": "tool", "tool_call_id": "1", "content": "Ana Ek."},
+        {"role": "assistant", "content": "Ana."}, {"role": "user", "content": "Thanks."},
+        {"role": "assistant", "content": "You are welcome."},
+    ]  # fmt: skip
+    serving = serving_of(tmp_path / "other")
+
+    def typed(**fields: Any) -> Typed:
+        return Typed.from_json({"context": json.dumps({"messages": chat}), **fields}, serving)
+
+    assert [(typed(turn=n).response, len(typed(turn=n).case.messages)) for n in (0, 2, 3)] == [
+        ("You are welcome.", 5), ("Ana.", 3), ("You are welcome.", 5)
+    ]  # fmt: skip
+    assert [document.name for document in typed().case.context_documents] == ["find#1"]
+    asked_again = typed(query="Who else?", response="Bo.")
+    assert (asked_again.case.response, asked_again.case.messages[-1].text) == ("Bo.", "Who else?")
+    for fields, problem in (
+        ({"turn": 9}, "turn is 9; the model had read something before its turns 2, 3"),
+        ({"response": "Bo."}, "the conversation has the answer of that turn; leave the answer empty"),
+    ):
+        with pytest.raises(LeakmeterError, match=problem):
+            typed(**fields)
+    # What only looks like one is a context.
+    assert Typed.from_json({"context": '[{"a": 1}]', "query": "q"}, serving).conversation is None
+    name, told = asked(made, "cut", context=json.dumps(chat), query="", response="")[-1]
+    assert (name, "nothing can be cut out of a conversation" in told["error"]) == ("failed", True)
 
 
 def test_redaction_is_that_of_the_library(made: TestClient) -> None:

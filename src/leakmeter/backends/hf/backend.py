@@ -333,9 +333,11 @@ class HfBackend(Backend):
                 group = todo.pop(0)
                 try:
                     if len(group) == len(group[0]) == 1 and not chunk.branches[i := group[0][0]].hidden:
-                        starts[i], states[i] = self._begun(
+                        starts[i], begun = self._begun(
                             chunk.branches[i], starts[i], ends[i], put, continues=continues[i], until=until
                         )
+                        if i in parents:
+                            states[i] = begun
                     out, ended = self._pass(group, chunk, starts, lasting, continues, until)
                 except (MemoryError, RuntimeError) as error:
                     members = [i for batch in group for i in batch]
@@ -388,10 +390,14 @@ class HfBackend(Backend):
         return starts
 
     def _ends(self, chunk: Chunk, starts: Mapping[int, Start]) -> list[tuple[int, ...]]:
-        """After how many tokens passes over each branch have to end, for branches without such starts to fork there."""
+        """After how many tokens passes over each branch have to end: where it says so, and for branches without such
+        starts to fork there."""
+        ends = [branch.ends for branch in chunk.branches]
         if self.forward.forks_anywhere:
-            return [()] * len(chunk.branches)
-        return [places_to_end(forks, self.forward.bytes_per_fork, self.limits) for forks in chunk.forks(starts.keys())]
+            return ends
+        forks = chunk.forks(starts.keys())
+        places = (places_to_end(each, self.forward.bytes_per_fork, self.limits) for each in forks)
+        return [tuple(sorted({*own, *others})) for own, others in zip(ends, places, strict=True)]
 
     def _begun(
         self,
@@ -462,16 +468,19 @@ class HfBackend(Backend):
     def _full_passes(self, chunk: Chunk, until: torch.nn.Module | None) -> Tensor:
         features: Tensor | None = None
         for branch in chunk.branches:
-            if self.forward.forks:
-                hidden = [Hidden(branch.fork, branch.hidden)]
-                segment = PassSegment([Start(None, 0)], [branch.positions], len(branch.ids), lasts=False, hidden=hidden)
-                (out,) = self.forward.passed([segment], [branch.ids], until)
-            else:
-                out = self.forward.plain(branch.ids, until, branch.positions)
-            self.n_tokens_run += len(branch.ids)
-            if features is None:
-                features = out.new_empty((chunk.n_slots, out.shape[-1]))
-            _put(features, branch, out, 0)
+            # Of a row that several passes make, the shortest has the last word.
+            for end in (len(branch.ids), *reversed(branch.ends)):
+                ids, positions = branch.ids[:end], branch.positions[:end]
+                if self.forward.forks:
+                    hidden = [Hidden(branch.fork, branch.hidden)]
+                    segment = PassSegment([Start(None, 0)], [positions], end, lasts=False, hidden=hidden)
+                    (out,) = self.forward.passed([segment], [ids], until)
+                else:
+                    out = self.forward.plain(ids, until, positions)
+                self.n_tokens_run += end
+                if features is None:
+                    features = out.new_empty((chunk.n_slots, out.shape[-1]))
+                _put(features, branch, out, 0)
         assert features is not None
         return features
 

@@ -178,6 +178,7 @@ def chunk_key(identity: bytes, chunk: Chunk, earlier: bytes = b"") -> bytes:
             _bytes(branch.row_tokens),
             _bytes(branch.row_slots),
             _bytes(branch.hidden),
+            _bytes(branch.ends),
         )
     return digest.digest()
 

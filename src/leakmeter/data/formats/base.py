@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from leakmeter.core.case import Case
 from leakmeter.core.record import JsonObject
 from leakmeter.data.chat import ChatCases
 from leakmeter.data.foreign import described
@@ -19,7 +18,7 @@ _NAMES: Final = ("title", "file_name", "filename", "file_path", "filepath", "sou
 _IDS: Final = ("id", "id_", "doc_id", "document_id")
 
 Rows = Iterable[tuple[DataRow, Fields]]
-RowsRead = Iterator[tuple[DataRow, Fields | Case | ChatCases | DataError]]
+RowsRead = Iterator[tuple[DataRow, Fields | ChatCases | DataError]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from leakmeter.core.case import Channel, Message, ToolCall
+
 _INSTRUCTIONS = ("system", "developer")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadText:
+    """A part of a message that is the result of a tool, or a document beside a question."""
+
+    name: str
+    """Its own, as of a document among those that a tool found; else the tool and the number of its result."""
+    start: int
+    """Its first character in the message's content."""
+    end: int
+    """The character behind its last."""
+    is_around: bool = False
+    """Whether it is what stands around the documents of a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +32,14 @@ class LoggedMessage:
 
     role: str
     content: str
+    calls: tuple[ToolCall, ...] = ()
+    """Calls of tools, of a message of the assistant's; they follow its content."""
+    read: tuple[ReadText, ...] = ()
+    """In order; none overlap."""
+    tool: str = ""
+    """Of a result, the tool, where that is known."""
+    call_id: str | None = None
+    """Of a result, the id of its call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +68,9 @@ class LoggedDocument:
     """All places in the prompt, one or more. Without the document, the prompt has none of them."""
     other_ids: tuple[str, ...] = ()
     """Of other documents that were retrieved with the same text."""
+    name: str = ""
+    """What reports call it: its id, or the source, file or title that the log has; of a tool's result the tool and the
+    number of its result. Empty where the log has no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,29 +151,33 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class LoggedAnswer:
-    """One answer of a model, with the whole prompt that it read."""
+    """One emission of a model, an answer's text or a tool call's arguments, with the whole prompt that it read."""
 
     trace_id: str
     span_id: str
-    """Of the call; '.2', '.3' … stand behind it for further choices of one call. With `trace_id`, the event."""
+    """Of the call; '.2', '.3' … stand behind it for further choices of one call, and the tool's name where a call emits
+    more than one thing. With `trace_id`, the event."""
     response_id: str | None
     """The draw, where it is logged: equal in two events where one answer was shown twice."""
     time: datetime | None
     """When the answer was finished, UTC."""
     recipient: str | None
-    """Who was answered: the user, or else the session."""
+    """Who was answered: the user, or else the session. Of arguments where they went, as 'tool:calendar.create'."""
     model: str | None
     """The model that answered, or else the one that was asked for."""
     sampling: Sampling
     messages: tuple[LoggedMessage, ...]
     """Everything that was sent, without the answer."""
     answer: str
+    """Of a tool call its arguments."""
     documents: tuple[LoggedDocument, ...]
-    """In the order in which they were retrieved."""
+    """Retrieved texts in the order of retrieval, then results of tools in the order of the prompt."""
     absent: tuple[AbsentDocument, ...] = ()
     """Retrieved, and no part of the prompt."""
     n_hidden_calls: int = 0
     """Other calls of models and tools in the trace before this one, of which the recipient saw nothing."""
+    n_unmeasured_calls: int = 0
+    """Those of models among them that emitted nothing which is measured or counted: they rewrite or grade."""
     n_tools: int = 0
     """Tools described to the model: its prompt was longer than the messages show."""
     n_empty_documents: int = 0
@@ -159,6 +190,13 @@ class LoggedAnswer:
     format: str = ""
     where: str = ""
     """File and line."""
+    channel: Channel = "answer"
+    begun: Message | None = None
+    """What the model had said in its turn before; the last call is the one whose arguments the answer is."""
+    conversation: str = ""
+    """Id of the conversation or session, where the log has one, else of the trace."""
+    turn: int = 1
+    """Number of the call in its trace, from 1."""
 
     @property
     def asking(self) -> int | None:
@@ -174,8 +212,8 @@ class LoggedAnswer:
 class Reason(StrEnum):
     """Why a record, or a call of a model, is left out.
 
-    >>> Reason("no-documents").sentence
-    'Nothing was retrieved for this call.'
+    >>> Reason("no-answer").sentence
+    'The call has no answer, or an empty one.'
     """
 
     sentence: str
@@ -197,18 +235,22 @@ class Reason(StrEnum):
     RAW_PROMPT = "raw-prompt", "The prompt is a single text without messages; only chats are measured."
     NOT_TEXT = "not-text", "A message has a part that is not text, such as an image or a file."
     NOT_UNICODE = "not-unicode", "A text is not valid Unicode: it has half a surrogate pair."
-    TOOL_CALL = (
-        "tool-call",
-        "A message or the answer calls a tool; the model read or wrote more than the texts show. A chat with the "
-        "results as messages of role 'tool', and without the calls, can be measured.",
-    )
     BAD_ROLE = "bad-role", "A message has a role that is not a plain word."
     NO_QUESTION = "no-question", "The prompt has no message of role 'user'."
     NO_ANSWER = "no-answer", "The call has no answer, or an empty one."
     FAILED = "failed", "The call failed."
-    NO_DOCUMENTS = "no-documents", "Nothing was retrieved for this call."
-    DOCUMENT_WITHOUT_TEXT = "document-without-text", "The log has a retrieved document's id but not its text."
-    DOCUMENT_NOT_FOUND = "document-not-found", "The prompt contains no part of a retrieved text."
+    NO_DOCUMENTS = (
+        "no-documents",
+        "Nothing was retrieved for this call; log retrievals as spans of their kind, or results of tools as messages.",
+    )
+    DOCUMENT_WITHOUT_TEXT = (
+        "document-without-text",
+        "The log has a retrieved document's id but not its text; log the texts of documents too.",
+    )
+    DOCUMENT_NOT_FOUND = (
+        "document-not-found",
+        "The prompt contains no part of a retrieved text; log the messages as the model was sent them.",
+    )
     DOCUMENT_CHANGED = (
         "document-changed",
         "The prompt contains only part of a retrieved text, not all of it as retrieved.",

@@ -6,20 +6,33 @@ text counts: a prompt without the document has none of them. A text that begins 
 - Documents with the same text are one document.
 - Where a text stands within a longer one, that place is the longer one's.
 - A document without text is ignored, and counted.
+
+Results of tools, and documents beside a question, are documents too, where the messages have them. A record in JSON is
+the document whose text it has. What stands in a result around retrieved texts, and says more, is a document of its own.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
 from typing import Final
 
-from leakmeter.data.traces.answer import AbsentDocument, DocumentPlace, LoggedDocument, LoggedMessage, Reason, Unusable
+from leakmeter.data.conversation import text_within
+from leakmeter.data.traces.answer import (
+    AbsentDocument,
+    DocumentPlace,
+    LoggedDocument,
+    LoggedMessage,
+    ReadText,
+    Reason,
+    Unusable,
+)
 
 MOST_PLACES: Final = 100_000
 """Of a call's documents in its prompt."""
@@ -27,6 +40,7 @@ MOST_WORK: Final = 2**34
 """Characters that may be compared for one trace: some seconds."""
 _RUN = re.compile(r"\s\s+")
 _WORD = re.compile(r"[A-Za-z0-9]+")
+_KEY = re.compile(r'"[^"]{1,40}"\s*:')
 _MARK = "\n"
 """Where words begin and end; no other white space than single spaces is in a text that was normalised."""
 _SHARED_WORDS = 8
@@ -41,7 +55,10 @@ class Retrieved:
     id: str | None
     text: str | None
     is_expected: bool = True
-    """Whether it must be in the prompt; not so where a reranker may have dropped it, or an earlier call read it."""
+    """Whether it must be in the prompt; not so where a reranker may have dropped it, or an earlier call read it, or a
+    tool found it."""
+    name: str | None = None
+    """By default the id."""
 
 
 @dataclass(slots=True)
@@ -56,6 +73,7 @@ class _Text:
     text: str
     plain: str
     ids: dict[str, None] = field(default_factory=dict)
+    name: str = ""
     is_expected: bool = False
     spots: list[tuple[int, int, int]] = field(default_factory=list)
     """Message, and characters [start, end) of it with single spaces."""
@@ -85,51 +103,196 @@ def find(
     leave_out: bool = False,
     work: WorkBudget | None = None,
 ) -> FoundDocuments:
-    """Find retrieved documents in a prompt, in order. `Unusable` of a text that is not there, or not as it was
-    retrieved, or that shares characters with another; or where there is too much to be looked for. With `leave_out` a
-    document of which no eight words in a row stand in the prompt is `absent` instead."""
+    """Find retrieved documents in a prompt, in order, and then what else was read in it. `Unusable` of a text that is
+    not there, or not as it was retrieved, or that shares characters with another; or where there is too much to be
+    looked for. With `leave_out` a document of which no eight words in a row stand in the prompt is `absent` instead.
+    One of which they stand in the result of a tool alone is neither: the result has it."""
     work = work or WorkBudget()
     work.add(len(retrieved), _OF_NORMALISED * sum(len(document.text or "") for document in retrieved))
     texts, n_empty = _by_text(retrieved)
-    work.add(len(texts) * len(messages), len(texts) * sum(len(message.content) for message in messages))
+    n_characters = sum((3 if message.read else 1) * len(message.content) for message in messages)
+    work.add(len(texts) * len(messages), len(texts) * n_characters)
+    read = _Read(messages, work)
     prompt = [_Message(message.content) if message.role != "assistant" else None for message in messages]
     occupied: dict[int, list[tuple[int, int]]] = {}
     absent: set[str] = set()
+    in_results: set[str] = set()
     n_places = 0
     # The longest first, so that what stands within a longer text is seen to do so.
     for document in sorted(texts, key=lambda text: -len(text.plain)):
         is_within = False
-        for number, message in enumerate(prompt):
-            for start, end in message.spots(document.plain) if message is not None else ():
-                others = occupied.setdefault(number, [])
-                if _is_within(start, end, others):
-                    is_within = True
-                    continue
-                if (n_places := n_places + 1) > MOST_PLACES:
-                    raise Unusable(Reason.TOO_MANY_DOCUMENTS)
-                document.spots.append((number, start, end))
-                insort(others, (start, end))
-        if not document.spots:
+        for number, start, end in _spots(document, prompt, messages):
+            others = occupied.setdefault(number, [])
+            if _is_within(start, end, others):
+                is_within = True
+                continue
+            if (n_places := n_places + 1) > MOST_PLACES:
+                raise Unusable(Reason.TOO_MANY_DOCUMENTS)
+            document.spots.append((number, start, end))
+            insort(others, (start, end))
+        if not document.spots and document.plain not in read.records:
             if is_within:
                 raise Unusable(Reason.DOCUMENT_WITHIN_ANOTHER)
-            if any(message.shares(document.plain) for message in prompt if message is not None):
+            sharing = [
+                number
+                for number, message in enumerate(prompt)
+                if message is not None and message.shares(document.plain)
+            ]
+            if any(not messages[number].read for number in sharing):
                 raise Unusable(Reason.DOCUMENT_CHANGED)
+            if sharing:
+                in_results.add(document.plain)
+                continue
             if document.is_expected and not leave_out:
                 raise Unusable(Reason.DOCUMENT_NOT_FOUND)
             absent.add(document.plain)
+    whole = _Ranges(read.taken(document.plain for document in texts if document.plain not in absent | in_results))
     out: list[LoggedDocument] = []
     left: list[AbsentDocument] = []
     for document in texts:
-        hashed = hashlib.sha256(document.plain.encode(errors="surrogatepass")).hexdigest()
+        hashed = hash_of(document.plain)
         ids = tuple(document.ids) or (f"sha256:{hashed[:32]}",)
         if document.plain in absent:
             left += [AbsentDocument(id_, hashed) for id_ in ids]
+        elif document.plain not in in_results:
+            held = (
+                message.place(number, a, b)
+                for number, a, b in document.spots
+                if (message := prompt[number]) is not None
+            )
+            records = read.records.get(document.plain, ())
+            places = [*filter(whole.leave, held), *(record.place for record in records)]
+            if not places:
+                raise Unusable(Reason.DOCUMENT_WITHIN_ANOTHER)
+            places.sort(key=_in_order)
+            name = document.name or next((record.name for record in records), "")
+            out.append(LoggedDocument(ids[0], hashed, document.text, tuple(places), ids[1:], name))
+    return FoundDocuments((*out, *read.rest(out)), tuple(left), n_empty)
+
+
+def _spots(
+    document: _Text, prompt: Sequence[_Message | None], messages: Sequence[LoggedMessage]
+) -> Iterator[tuple[int, int, int]]:
+    """Where a document stands: in results of tools also as JSON writes it."""
+    written: set[str] | None = None
+    for number, message in enumerate(prompt):
+        if message is None:
             continue
-        held = (
-            message.place(number, a, b) for number, a, b in document.spots if (message := prompt[number]) is not None
-        )
-        out.append(LoggedDocument(ids[0], hashed, document.text, tuple(held), ids[1:]))
-    return FoundDocuments(tuple(out), tuple(left), n_empty)
+        yield from ((number, *spot) for spot in message.spots(document.plain))
+        if messages[number].read:
+            if written is None:
+                forms = (json.dumps(document.text, ensure_ascii=is_ascii)[1:-1] for is_ascii in (False, True))
+                written = set(map(normalised, forms)) - {document.plain}
+            for escaped in written:
+                yield from ((number, *spot) for spot in message.spots(escaped))
+
+
+def hash_of(plain: str) -> str:
+    """SHA-256 of a text with single spaces, which tells documents apart."""
+    return hashlib.sha256(plain.encode(errors="surrogatepass")).hexdigest()
+
+
+def _in_order(place: DocumentPlace) -> tuple[int, int]:
+    return place.message, place.start
+
+
+@dataclass(slots=True)
+class _ReadPlace:
+    part: ReadText
+    place: DocumentPlace
+    text: str
+    """Of a record the text that it has."""
+    is_taken: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.part.name
+
+
+class _Read:
+    """What the messages themselves show to be read: results of tools, and documents beside questions."""
+
+    def __init__(self, messages: Sequence[LoggedMessage], work: WorkBudget) -> None:
+        self._messages = messages
+        self._all: list[_ReadPlace] = []
+        parts = [(number, part) for number, message in enumerate(messages) for part in message.read]
+        work.add(len(parts), 2 * _OF_NORMALISED * sum(part.end - part.start for _, part in parts))
+        self.records: dict[str, list[_ReadPlace]] = {}
+        """By their texts with single spaces."""
+        for number, part in parts:
+            written = messages[number].content[part.start : part.end]
+            text = text_within(written) or written
+            self._all.append(_ReadPlace(part, DocumentPlace(number, part.start, part.end), text))
+            if plain := normalised(text):
+                self.records.setdefault(plain, []).append(self._all[-1])
+
+    def taken(self, plain_texts: Iterable[str]) -> Iterator[DocumentPlace]:
+        """Places of what has the text of a retrieved document: all of it is that document."""
+        for plain in plain_texts:
+            for record in self.records.get(plain, ()):
+                record.is_taken = True
+                yield record.place
+
+    def rest(self, found: Iterable[LoggedDocument]) -> list[LoggedDocument]:
+        """All else that was read, without what was found of it."""
+        held = _Ranges(place for document in found for place in document.places)
+        groups: dict[object, list[_ReadPlace]] = {}
+        for number, record in enumerate(self._all):
+            if not record.is_taken:
+                key = (record.place.message, record.name) if record.part.is_around else number
+                groups.setdefault(key, []).append(record)
+        out: dict[str, LoggedDocument] = {}
+        for records in groups.values():
+            pieces = [
+                (DocumentPlace(record.place.message, start, end), text)
+                for record in records
+                for start, end in held.around(record.place)
+                if (text := self._messages[record.place.message].content[start:end]).strip()
+            ]
+            written = "".join(text for _, text in pieces)
+            # Of the form of a result nothing can be told.
+            if not any(map(str.isalnum, _KEY.sub("", written))):
+                continue
+            is_whole = len(pieces) == 1 and pieces[0][0] == records[0].place
+            text = records[0].text if is_whole else written
+            plain = normalised(text)
+            before, places = out.get(plain), tuple(place for place, _ in pieces)
+            if before is not None:
+                out[plain] = replace(before, places=(*before.places, *places))
+                continue
+            hashed = hash_of(plain)
+            out[plain] = LoggedDocument(f"sha256:{hashed[:32]}", hashed, text, places, name=records[0].name)
+        return list(out.values())
+
+
+class _Ranges:
+    """Places in messages, none of which overlap."""
+
+    def __init__(self, places: Iterable[DocumentPlace]) -> None:
+        self._of_message: dict[int, list[tuple[int, int]]] = {}
+        for place in places:
+            self._of_message.setdefault(place.message, []).append((place.start, place.end))
+        for ranges in self._of_message.values():
+            ranges.sort()
+
+    def leave(self, place: DocumentPlace) -> bool:
+        """Whether a place has none of them; `Unusable` where it has a part of one."""
+        left = list(self.around(place))
+        if left not in ([], [(place.start, place.end)]):
+            raise Unusable(Reason.DOCUMENTS_OVERLAP)
+        return bool(left)
+
+    def around(self, place: DocumentPlace) -> Iterator[tuple[int, int]]:
+        """What is left of a place without these."""
+        ranges, cursor = self._of_message.get(place.message, ()), place.start
+        number = max(0, bisect_right(ranges, place.start, key=itemgetter(0)) - 1)
+        while number < len(ranges) and ranges[number][0] < place.end:
+            start, end = ranges[number]
+            if cursor < start:
+                yield cursor, start
+            cursor, number = max(cursor, end), number + 1
+        if cursor < place.end:
+            yield cursor, place.end
 
 
 def _by_text(retrieved: Iterable[Retrieved]) -> tuple[list[_Text], int]:
@@ -146,6 +309,7 @@ def _by_text(retrieved: Iterable[Retrieved]) -> tuple[list[_Text], int]:
             continue
         entry = texts.setdefault(plain, _Text(document.text, plain))
         entry.is_expected = entry.is_expected or document.is_expected
+        entry.name = entry.name or document.name or document.id or ""
         if document.id is not None:
             entry.ids[document.id] = None
     return list(texts.values()), n_empty

@@ -1,23 +1,26 @@
 """Reads logged traffic: files of any size and format to answers that can be measured, and to reasons for the others.
 
 Formats of traces are presets of `data` too, so that what measures cases reads the logs that the ledger reads. As a case
-a logged answer has its documents as the whole context, and all else stays. A call that is refused is a bad row, and
-calls that answered nobody are none.
+a logged answer has its documents as the whole context, and all else stays. A call that is refused is a bad row, calls
+that answered nobody are none, and of what was emitted before anything was read the number is told.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from leakmeter.core.case import Case, Document, Message
+from leakmeter.core.case import Case, Document, Emission, Message
 from leakmeter.data import formats as data_formats
-from leakmeter.data.mapping import Fields, unused
+from leakmeter.data.chat import ChatCase, ChatCases
+from leakmeter.data.mapping import Fields
 from leakmeter.data.opened import STDIN, named
 from leakmeter.data.rows import DataRow
 from leakmeter.data.streamed import MOST_LINE, records_of
@@ -95,7 +98,9 @@ class TraceReader:
         self.n_records = 0
         self.n_answers = 0
         self.n_hidden_calls = 0
-        """Calls that answered nobody: they rewrite queries, grade documents, choose tools."""
+        """Calls that answered nobody: they rewrite queries, or grade documents."""
+        self.n_before_reading = 0
+        """What agents emitted before anything was read, so that there is nothing to measure."""
         self.n_seen = 0
         """Calls that had been read before."""
         self.refused: Counter[Reason] = Counter()
@@ -201,6 +206,7 @@ class TraceReader:
             spans = openai.joined(spans)
         outcome = outcome_of(spans, self.format or "", leave_out=self._leave_out)
         self.n_hidden_calls += outcome.n_hidden
+        self.n_before_reading += outcome.n_before_reading
         if self._seen is None:
             return outcome.results
         new = [
@@ -239,14 +245,12 @@ def unwrapped(logged: LogRecord) -> Iterator[LogRecord]:
 def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:
     """The case in which a document's influence is measured against the same prompt without it: a chat whose `id` is
     trace and span with a slash between them. Documents are named d1, d2, … in the order of `answer.documents`, or by
-    their ids, numbered where two have the same; a document that stands in several places is one, under the unit
+    their names, numbered where two have the same; a document that stands in several places is one, under the unit
     `document`. Every message is fixed: nothing but documents is left out."""
     names = [f"d{n}" for n in range(1, len(answer.documents) + 1)]
     if by_id:
-        names = []
-        names_of_messages = {f"{message.role} {number}" for number, message in enumerate(answer.messages, 1)}
-        for retrieved_text in answer.documents:
-            names.append(unused(retrieved_text.id, {*names_of_messages, *names}))
+        of_messages = (f"{message.role} {number}" for number, message in enumerate(answer.messages, 1))
+        names = list(_distinct((document.name or document.id for document in answer.documents), of_messages))
     places: defaultdict[int, list[tuple[int, int, str]]] = defaultdict(list)
     for name, retrieved_text in zip(names, answer.documents, strict=True):
         for place in retrieved_text.places:
@@ -265,26 +269,72 @@ def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:
             cursor = end
         if cursor < len(message.content) or not parts:
             parts.append(Document(name, message.content[cursor:]))
-        messages.append(Message(message.role, name, tuple(parts), tuple(retrieved), fixed=True))
+        messages.append(Message(message.role, name, tuple(parts), tuple(retrieved), fixed=True, calls=message.calls))
     return Case(
         id=f"{answer.trace_id}/{answer.span_id}",
         response=answer.answer,
         messages=tuple(messages),
         decoding=answer.sampling.decoding,
+        emission=_emission(answer),
+        begun=answer.begun,
     )
 
 
-def _read(name: str, rows: Iterable[tuple[DataRow, Fields]]) -> Iterator[tuple[DataRow, Case | DataError]]:
+def _emission(answer: LoggedAnswer) -> Emission:
+    # A recipient who is no person is called by its channel too, as in tool:calendar.create.
+    recipient = "user" if answer.channel == "answer" else (answer.recipient or "").partition(":")[2]
+    return Emission(answer.conversation or answer.trace_id, answer.turn, answer.channel, recipient)
+
+
+def _distinct(names: Iterable[str], taken: Iterable[str]) -> Iterator[str]:
+    """Names, numbered where there are several of one, or it is taken."""
+    counts = dict.fromkeys(taken, 1)
+    for name in names:
+        given = name
+        while given in counts:
+            counts[name] += 1
+            given = f"{name} ({counts[name]})"
+        counts[given] = 1
+        yield given
+
+
+def _read(name: str, rows: Iterable[tuple[DataRow, Fields]]) -> Iterator[tuple[DataRow, ChatCases | DataError]]:
     reader = TraceReader((), format=name)
+    # A session may have traces at several places of a log, the newest first: turns are counted when all are read.
+    read: list[tuple[DataRow, LoggedAnswer | DataError]] = []
     for outcome in reader.answers_of(("", DataRow(0, "", row.where, fields)) for row, fields in rows):
-        n_hidden = 0 if isinstance(outcome, Refused) else outcome.n_hidden_calls
-        row = DataRow(0, "", outcome.where, {"n_hidden": n_hidden})
-        yield (
-            row,
-            DataError(f"{outcome.where}: {outcome.reason.sentence}")
-            if isinstance(outcome, Refused)
-            else as_case(outcome, by_id=True),
-        )
+        if isinstance(outcome, Refused):
+            error = DataError(f"{outcome.where}: {outcome.reason.sentence}")
+            read.append((DataRow(0, "", outcome.where), error))
+        else:
+            read.append((DataRow(0, "", outcome.where, {"n_hidden": outcome.n_unmeasured_calls}), outcome))
+    turns = _turns([answer for _, answer in read if isinstance(answer, LoggedAnswer)])
+    for row, answer in read:
+        if isinstance(answer, DataError):
+            yield row, answer
+        else:
+            case = as_case(replace(answer, turn=turns[answer.trace_id] + answer.turn), by_id=True)
+            yield row, ChatCases([ChatCase(case, is_own=True)])
+    if reader.n_before_reading:
+        yield DataRow(0, "", ""), ChatCases([], reader.n_before_reading)
+
+
+def _turns(answers: Iterable[LoggedAnswer]) -> dict[str, int]:
+    """By trace, the turns of its conversation before it, in the order of time."""
+    began: dict[str, float] = {}
+    lasted: dict[str, int] = {}
+    conversations: dict[str, str] = {}
+    for answer in answers:
+        trace, time = answer.trace_id, math.inf if answer.time is None else answer.time.timestamp()
+        began[trace] = min(began.get(trace, math.inf), time)
+        lasted[trace] = max(lasted.get(trace, 0), answer.turn)
+        conversations.setdefault(trace, answer.conversation)
+    counts: Counter[str] = Counter()
+    out: dict[str, int] = {}
+    for trace in sorted(began, key=lambda trace: began[trace]):
+        out[trace] = counts[conversations[trace]]
+        counts[conversations[trace]] += lasted[trace]
+    return out
 
 
 def _fits(format_: TraceFormat, fields: Fields) -> bool:

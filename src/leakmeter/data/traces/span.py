@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
+from leakmeter.core.case import ToolCall
 from leakmeter.core.record import JsonObject
-from leakmeter.data.foreign import document_of, parsed
-from leakmeter.data.traces.answer import LoggedMessage, Unusable
-from leakmeter.data.traces.plainly import answers_of, messages_of, named
+from leakmeter.data.foreign import described, parsed
+from leakmeter.data.traces.answer import LoggedMessage, ReadText, Unusable
+from leakmeter.data.traces.messages import LoggedReply, messages_of, replies_of
+from leakmeter.data.traces.plainly import named
 from leakmeter.errors import StoreError
 
-SpanKind = Literal["llm", "retriever", "reranker", "tool", "other"]
+SpanKind = Literal["llm", "retriever", "reranker", "tool", "content", "other"]
+"""Content is what an event says of a call: a part of a span of the same id."""
 
 
 @dataclass(slots=True)
@@ -31,10 +35,18 @@ class TraceSpan:
     end: float | None = None
     user: str | None = None
     session: str | None = None
-    messages: list[list[str]] = field(default_factory=list)
-    """Of a call: role and content of each."""
-    answers: list[list[str | None]] = field(default_factory=list)
-    """Of a call: text of each choice, and why it ended."""
+    conversation: str | None = None
+    """By default the session."""
+    messages: list[list[Any]] = field(default_factory=list)
+    """Of a call: role and content of each; then, where it has any, calls, what was read, and the tool and call of a
+    result."""
+    answers: list[list[Any]] = field(default_factory=list)
+    """Of a call: text of each reply, and why it ended; then, where it has any, calls, messages before it, and whether
+    these follow the reply before."""
+    tools: list[list[str]] = field(default_factory=list)
+    """Ids of calls, and of each the tool: of those that a call of a model made, or of the one that a tool's run is."""
+    given: list[list[Any]] = field(default_factory=list)
+    """Of content: messages of a prompt, and replies, as they were logged."""
     problem: str | None = None
     """The reason why the call cannot be measured."""
     failed: bool = False
@@ -43,7 +55,7 @@ class TraceSpan:
     n_tools: int = 0
     response_id: str | None = None
     documents: list[list[str | None]] = field(default_factory=list)
-    """Of a retrieval: id and text of each; of a call those that its record has beside it."""
+    """Of a retrieval: id, text, and name of each; of a call those that its record has beside it."""
     n_hidden: int = 0
     """Of a call: others that its record counts."""
     is_interrupted: bool = False
@@ -52,16 +64,47 @@ class TraceSpan:
     def read_call(self, prompt: object, reply: object) -> None:
         """Take the messages and the answers of a call from what was logged, or the problem there is with them."""
         try:
-            self.messages = [[message.role, message.content] for message in messages_of(prompt)]
-            self.answers = [[text, why] for text, why in answers_of(reply)]
+            self.messages = list(map(_row, messages_of(prompt)))
+            replies, tools = replies_of(reply)
+            self.answers = list(map(_reply_row, replies))
+            self.tools = [[id_, tool] for id_, tool in tools.items()]
         except Unusable as error:
             self.problem = error.reason.value
 
+    def read_tool(self, call_id: object, tool: object) -> None:
+        """Take which tool ran, and for which call."""
+        id_, name = named(call_id), named(tool)
+        if id_ is not None and name is not None:
+            self.tools = [[id_, name]]
+
+    def read_contents(self, events: Sequence[TraceSpan]) -> None:
+        """Take what events say of this call; where the span says it too, that counts."""
+        self.kind = "llm" if self.kind == "other" else self.kind
+        for event in events:
+            for name in (
+                "user",
+                "session",
+                "conversation",
+                "model",
+                "parameters",
+                "n_tools",
+                "response_id",
+                "n_hidden",
+            ):
+                setattr(self, name, getattr(self, name) or getattr(event, name))
+        if not (self.messages or self.answers):
+            prompt, replies = ([said for event in events for said in event.given[n]] for n in (0, 1))
+            self.problem = None
+            self.read_call(prompt, replies or None)
+
     def prompt(self) -> list[LoggedMessage]:
-        return [LoggedMessage(role, content) for role, content in self.messages]
+        return [_message(*row) for row in self.messages]
+
+    def replies(self) -> list[LoggedReply]:
+        return [_reply(*row) for row in self.answers]
 
     @property
-    def texts(self) -> tuple[list[list[str]], list[list[str | None]]]:
+    def texts(self) -> tuple[list[list[Any]], list[list[Any]]]:
         return self.messages, self.answers
 
     def packed(self) -> bytes:
@@ -76,14 +119,78 @@ class TraceSpan:
 _FIELDS: Final = tuple(item.name for item in fields(TraceSpan))
 
 
-def documents_of(value: object, text: Callable[[Any], tuple[Any, Any]] = document_of) -> list[list[str | None]]:
-    """Documents of a list in a log: what the function says are id and text, as texts; None where they are none."""
+def _row(message: LoggedMessage) -> list[Any]:
+    row: list[Any] = [message.role, message.content]
+    if message.calls or message.read or message.tool or message.call_id:
+        calls = [[call.name, call.arguments] for call in message.calls]
+        row += [
+            calls,
+            [[part.name, part.start, part.end, part.is_around] for part in message.read],
+            message.tool,
+            message.call_id,
+        ]
+    return row
+
+
+def _message(
+    role: str,
+    content: str,
+    calls: Iterable[Sequence[Any]] = (),
+    read: Iterable[Sequence[Any]] = (),
+    tool: str = "",
+    call_id: str | None = None,
+) -> LoggedMessage:
+    return LoggedMessage(
+        role, content, tuple(ToolCall(*call) for call in calls), tuple(ReadText(*part) for part in read), tool, call_id
+    )
+
+
+def _reply_row(reply: LoggedReply) -> list[Any]:
+    row: list[Any] = [reply.text, reply.ended]
+    if reply.calls or reply.before:
+        calls = [[call.name, call.arguments] for call in reply.calls]
+        row += [calls, list(map(_row, reply.before)), reply.continues]
+    return row
+
+
+def _reply(
+    text: str | None,
+    ended: str | None,
+    calls: Iterable[Sequence[Any]] = (),
+    before: Iterable[Sequence[Any]] = (),
+    continues: bool = False,
+) -> LoggedReply:
+    messages = tuple(_message(*row) for row in before)
+    return LoggedReply(text or "", ended, tuple(ToolCall(*call) for call in calls), messages, continues)
+
+
+_NAMES: Final = (
+    *("source", "title", "file_name", "filename", "file_path", "doc_uri", "path", "name", "document_title", "url"),
+)
+"""What a document of a log may be called by, in its metadata or beside its text."""
+_OPAQUE = re.compile(r"(?:sha256:)?[0-9a-fA-F][0-9a-fA-F-]{7,}|\d+")
+"""Ids that say nothing to a reader."""
+
+
+def document_of(value: Any) -> tuple[Any, Any, Any]:
+    """Id, text and name of a document, as far as it has them."""
+    document = described(value)
+    named_by = (place(name) for place in (document.described, document.get) for name in _NAMES)
+    return document.id, document.text, next((name for name in named_by if isinstance(name, str) and name.strip()), None)
+
+
+def documents_of(value: object, text: Callable[[Any], tuple[Any, Any, Any]] = document_of) -> list[list[str | None]]:
+    """Documents of a list in a log: what the function says are id, text and name, as texts; None where they are none.
+    An id that a person can read is the name."""
     held = parsed(value)
     documents: Iterable[Any] = held if isinstance(held, Sequence) and not isinstance(held, str) else ()
     out: list[list[str | None]] = []
     for document in documents:
-        id_, content = text(parsed(document))
-        out.append([named(id_), content if isinstance(content, str) else None])
+        id_, content, name = text(parsed(document))
+        id_, name = named(id_), named(name)
+        if id_ is not None and (name is None or not _OPAQUE.fullmatch(id_)):
+            name = id_
+        out.append([id_, content if isinstance(content, str) else None, name])
     return out
 
 

@@ -1,34 +1,43 @@
-"""The spans of one trace to its answers: which calls answered, what was retrieved for them, and what was hidden.
+"""The spans of one trace to its answers: which calls answered, what was read for them, and what was hidden.
 
-A call answered the recipient if retrieved texts stand in its prompt, or if it is the last of its trace. Every other
-call is hidden (it rewrites a query, grades documents, chooses a tool), and is counted.
+A call answered the recipient if retrieved texts or results of tools stand in its prompt, or if it is the last of its
+trace. Its text is one answer, and the arguments of each call of a tool another, which the tool received. Every other
+call is hidden (it rewrites a query, or grades documents), and is counted.
 
+- Of an agent, calls before which nothing was read are counted apart: there is nothing to measure.
+- What an agent emitted is measured at its own call, and not where a later prompt repeats it.
 - A call that wraps another is the same call; the inner one has what was sent.
 - A call within a retrieval, a reranking or a tool is hidden.
 - Spans that are each other's parents, in a ring, have no parents.
 - Of two calls with one id the last is read; the other is refused where it says something else.
-- Documents are expected in a prompt if they were retrieved after the answer before it, and no reranker could have
-  dropped them. Others become documents of the answer where they stand in its prompt.
+- Documents are expected in a prompt if they were retrieved after the answer before it, no reranker could have dropped
+  them, and no tool found them, whose result has them. Others become documents of the answer where they stand in its
+  prompt.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from leakmeter.data.traces.answer import LoggedAnswer, Reason, Refused, Unusable
+from leakmeter.data.conversation import ConversationEntry, Emitted, emissions_of, says_something
+from leakmeter.data.mapping import unused
+from leakmeter.data.traces.answer import LoggedAnswer, LoggedMessage, Reason, Refused, Unusable
+from leakmeter.data.traces.messages import LoggedReply, checked
 from leakmeter.data.traces.places import FoundDocuments, Retrieved, WorkBudget, find, normalised
-from leakmeter.data.traces.plainly import checked, moment, sampling_of
+from leakmeter.data.traces.plainly import moment, sampling_of
 from leakmeter.data.traces.span import TraceSpan
 
 _SEARCHING: Final = ("retriever", "reranker")
 _HIDING: Final = (*_SEARCHING, "tool")
+_OF_MESSAGE: Final = 16
+"""Steps that a message takes to be read again, and times that its characters are passed over."""
 # Of these a call may have had no answer because nothing was meant for the recipient.
-_OF_NO_ANSWER = (Reason.NO_DOCUMENTS, Reason.DOCUMENT_NOT_FOUND, Reason.TOOL_CALL, Reason.NO_ANSWER, Reason.FAILED)
+_OF_NO_ANSWER = (Reason.NO_DOCUMENTS, Reason.DOCUMENT_NOT_FOUND, Reason.NO_ANSWER, Reason.FAILED)
 
 
 @dataclass(slots=True)
@@ -36,6 +45,8 @@ class Outcome:
     results: list[LoggedAnswer | Refused] = field(default_factory=list)
     n_hidden: int = 0
     """Calls that answered nobody."""
+    n_before_reading: int = 0
+    """What agents emitted before anything was read."""
 
 
 def outcome_of(spans: Sequence[TraceSpan], format: str, *, leave_out: bool = False) -> Outcome:
@@ -43,26 +54,29 @@ def outcome_of(spans: Sequence[TraceSpan], format: str, *, leave_out: bool = Fal
     tree = _Tree(spans)
     out = Outcome(n_hidden=tree.n_within)
     out.results += [_refused(Reason.SAME_ID, call) for call in tree.of_one_id]
-    calls = tree.calls
     work = WorkBudget()
     answered: TraceSpan | None = None
-    for number, call in enumerate(calls):
-        is_last = number == len(calls) - 1
+    for number, call in enumerate(tree.calls, 1):
+        is_last = number == len(tree.calls)
         try:
-            placed = _placed(call, tree, answered, work, leave_out=leave_out)
+            emitted = _of_call(call, number, tree, answered, work, format, leave_out=leave_out)
         except Unusable as error:
-            tree.hidden.add(call)
-            if not is_last and error.reason in _OF_NO_ANSWER:
+            is_of_agent = error.reason is Reason.NO_DOCUMENTS and _is_of_agent(call)
+            tree.hide(call, is_measured=is_of_agent)
+            if is_of_agent:
+                out.n_before_reading += sum(map(_n_emitted, call.replies()))
+            elif not is_last and error.reason in _OF_NO_ANSWER and not any(message.read for message in call.prompt()):
                 out.n_hidden += 1
             else:
                 out.results.append(_refused(error.reason, call))
                 answered = call
             continue
-        # What its prompt has as an earlier turn was told to the recipient.
-        turns = {normalised(content) for role, content in call.messages if role == "assistant"}
-        n_hidden = tree.hidden.count(_start(call, math.inf), turns) + call.n_hidden
-        out.results += _answers(call, placed, tree, n_hidden, format)
+        out.results += emitted.results
+        out.n_before_reading += emitted.n_before_reading
         answered = call
+        if any(reply.calls for reply in call.replies()):
+            # The recipient of its text did not see what tools were told.
+            tree.hide(call, is_measured=True)
     return out
 
 
@@ -70,52 +84,120 @@ def _refused(reason: Reason, call: TraceSpan) -> Refused:
     return Refused(reason, call.where, call.trace_id, call.span_id)
 
 
-def _placed(
-    call: TraceSpan, tree: _Tree, before: TraceSpan | None, work: WorkBudget, *, leave_out: bool
-) -> FoundDocuments:
+def _is_of_agent(call: TraceSpan) -> bool:
+    """Whether the model could call tools: that it read nothing is usual then, before it has called one."""
+    has_called = any(message.calls for message in call.prompt()) or any(reply.calls for reply in call.replies())
+    return call.n_tools > 0 or has_called
+
+
+def _of_call(
+    call: TraceSpan,
+    number: int,
+    tree: _Tree,
+    before: TraceSpan | None,
+    work: WorkBudget,
+    format: str,
+    *,
+    leave_out: bool,
+) -> Outcome:
+    """What one call emitted; `Unusable` where it cannot be measured."""
     if call.failed:
         raise Unusable(Reason.FAILED)
     if call.problem is not None:
         raise Unusable(Reason(call.problem))
     retrieved = tree.retrieved_for(call, before, work)
-    if not retrieved:
-        raise Unusable(Reason.NO_DOCUMENTS)
-    placed = find(retrieved, checked(call.prompt()), leave_out=leave_out, work=work)
-    if not placed.documents:
-        raise Unusable(Reason.DOCUMENT_NOT_FOUND if placed.absent else Reason.NO_DOCUMENTS)
-    return placed
-
-
-def _answers(
-    call: TraceSpan, placed: FoundDocuments, tree: _Tree, n_hidden: int, format: str
-) -> Iterator[LoggedAnswer | Refused]:
-    recipient = tree.recipient(call)
-    for number, (text, ended) in enumerate(call.answers, 1):
-        span_id = call.span_id if number == 1 else f"{call.span_id}.{number}"
-        if not text or not text.strip():
-            yield Refused(Reason.NO_ANSWER, call.where, call.trace_id, span_id)
-            continue
-        yield LoggedAnswer(
-            trace_id=call.trace_id,
-            span_id=span_id,
-            response_id=call.response_id if number == 1 or call.response_id is None else f"{call.response_id}.{number}",
-            time=moment(call.end if call.end is not None else call.start),
-            recipient=recipient,
-            model=call.model,
-            sampling=sampling_of(call.parameters),
-            messages=tuple(call.prompt()),
-            answer=text,
-            documents=placed.documents,
-            absent=placed.absent,
-            n_hidden_calls=n_hidden,
-            n_tools=call.n_tools,
-            n_empty_documents=placed.n_empty,
-            finish_reason=ended,
-            is_interrupted=call.is_interrupted,
-            is_rebuilt=call.is_rebuilt,
-            format=format,
-            where=call.where,
+    prompt: list[LoggedMessage] = []
+    messages: Sequence[LoggedMessage] = ()
+    found: FoundDocuments | None = None
+    replies: list[tuple[LoggedReply, Sequence[LoggedMessage], FoundDocuments]] = []
+    for reply in call.replies():
+        # Calls of one turn have those before them in theirs, and what its server's tools returned is read again.
+        work.add(len(reply.calls) ** 2)
+        if reply.continues:
+            work.add(_OF_MESSAGE * len(prompt), _OF_MESSAGE * sum(len(message.content) for message in prompt))
+        read = [*(prompt if reply.continues else call.prompt()), *reply.before]
+        if found is None or read != prompt:
+            prompt, messages = read, checked(_labelled(read, tree.tools))
+            found = find(retrieved, messages, leave_out=leave_out, work=work)
+        replies.append((reply, messages, found))
+    if not any(found.documents for _, _, found in replies):
+        raise Unusable(
+            Reason.DOCUMENT_NOT_FOUND if any(found.absent for _, _, found in replies) else Reason.NO_DOCUMENTS
         )
+    # What its prompt has as an earlier turn was told to the recipient.
+    turns = {normalised(message.content) for message in call.prompt() if message.role == "assistant"}
+    n_hidden, n_unmeasured = (hidden.count(_start(call, math.inf), turns) for hidden in (tree.hidden, tree.unmeasured))
+    out = Outcome()
+    for n, (reply, messages, found) in enumerate(replies, 1):
+        behind = "" if n == 1 else f".{n}"
+        if not found.documents:
+            out.n_before_reading += _n_emitted(reply)
+            continue
+        if not (reply.text.strip() or reply.calls):
+            out.results.append(Refused(Reason.NO_ANSWER, call.where, call.trace_id, f"{call.span_id}{behind}"))
+        emissions = _emissions(reply)
+        names: set[str] = set()
+        for each in emissions:
+            is_answer = each.channel == "answer"
+            name = behind if is_answer or len(emissions) == 1 else unused(f"{behind} {each.recipient}", names)
+            names.add(name)
+            out.results.append(
+                LoggedAnswer(
+                    trace_id=call.trace_id,
+                    span_id=f"{call.span_id}{name}",
+                    response_id=None if call.response_id is None else f"{call.response_id}{name}",
+                    time=moment(call.end if call.end is not None else call.start),
+                    recipient=tree.recipient(call) if is_answer else f"{each.channel}:{each.recipient}",
+                    model=call.model,
+                    sampling=sampling_of(call.parameters),
+                    messages=tuple(messages),
+                    answer=each.response,
+                    documents=found.documents,
+                    absent=found.absent,
+                    n_hidden_calls=n_hidden + call.n_hidden,
+                    n_unmeasured_calls=n_unmeasured + call.n_hidden,
+                    n_tools=call.n_tools,
+                    n_empty_documents=found.n_empty,
+                    finish_reason=reply.ended,
+                    is_interrupted=call.is_interrupted,
+                    is_rebuilt=call.is_rebuilt,
+                    format=format,
+                    where=call.where,
+                    channel=each.channel,
+                    begun=each.begun and replace(each.begun, name=f"assistant {len(messages) + 1}"),
+                    conversation=tree.conversation(call),
+                    turn=number,
+                )
+            )
+    return out
+
+
+def _emissions(reply: LoggedReply) -> list[Emitted]:
+    """The text of a reply, and the arguments of each call in it that has some."""
+    said = [ConversationEntry("answer", reply.text)] if reply.text else []
+    return emissions_of([*said, *(ConversationEntry("call", call.arguments, call.name) for call in reply.calls)])
+
+
+def _n_emitted(reply: LoggedReply) -> int:
+    return bool(reply.text.strip()) + sum(says_something(call.arguments) for call in reply.calls)
+
+
+def _labelled(messages: Iterable[LoggedMessage], tools: Mapping[str, str]) -> list[LoggedMessage]:
+    """Messages in which all that was read has a name: results those of their tools, which the run of a tool may say
+    where the prompt does not."""
+    counts: Counter[str] = Counter()
+    out: list[LoggedMessage] = []
+    for number, message in enumerate(messages, 1):
+        if message.read:
+            is_result = message.role == "tool"
+            tool = message.tool or tools.get(message.call_id or "", "") if is_result else ""
+            counts[tool if is_result else "document "] += 1
+            label = f"tool {number}" if is_result else f"document {counts['document ']}"
+            label = f"{tool}#{counts[tool]}" if tool else label
+            read = tuple(part if part.name else replace(part, name=label) for part in message.read)
+            message = replace(message, read=read, tool=tool)
+        out.append(message)
+    return out
 
 
 class _Tree:
@@ -126,7 +208,7 @@ class _Tree:
         by_id: dict[str, TraceSpan] = {}
         self.of_one_id: list[TraceSpan] = []
         """Calls that are not read, since a later one has the same id and says something else."""
-        for span in spans:
+        for span in _with_contents(spans):
             before = by_id.get(span.span_id)
             # A span that was exported twice is one.
             if before is not None and before.answers and before.texts != span.texts:
@@ -145,6 +227,15 @@ class _Tree:
         self._rerankers = sorted(_start(span, math.inf) for span in searches if span.kind == "reranker")
         """When they began; those of which it is not known are taken to follow whatever there is."""
         self.hidden = _Hidden(span for span in self._spans if span.kind == "tool" or span.span_id in within)
+        self.unmeasured = _Hidden(span for span in inner if span.span_id in within)
+        """Calls of models among these of which nothing is measured or counted otherwise."""
+        self.tools = {id_: tool for span in self._spans for id_, tool in span.tools}
+        """By the ids of calls."""
+
+    def hide(self, call: TraceSpan, *, is_measured: bool) -> None:
+        self.hidden.add(call)
+        if not is_measured:
+            self.unmeasured.add(call)
 
     def recipient(self, call: TraceSpan) -> str | None:
         """Who was answered: as the call says, else what is above it, else any other span."""
@@ -154,6 +245,12 @@ class _Tree:
                     return str(recipient)
         return None
 
+    def conversation(self, call: TraceSpan) -> str:
+        for place in (call, self._above[call], self._above.anywhere):
+            if (conversation := place.conversation or place.session) is not None:
+                return conversation
+        return call.trace_id
+
     def retrieved_for(self, call: TraceSpan, before: TraceSpan | None, work: WorkBudget) -> list[Retrieved]:
         """Documents that a call may have read, `before` being the last call that answered; `Unusable` where it is too
         much."""
@@ -161,20 +258,52 @@ class _Tree:
         until = _start(call, math.inf)
         n_before = bisect_right(self._rerankers, until)
         n_undated = len(self._rerankers) - bisect_left(self._rerankers, math.inf) if until < math.inf else 0
-        own = [Retrieved(id_, text) for id_, text in call.documents]
+        own = [_retrieved(*document) for document in call.documents]
         out: list[Retrieved] = []
         for span in self._searches:
             start = _start(span, -math.inf)
             if start > until:
                 continue
-            is_inner = not self._above[span].kinds.isdisjoint(_SEARCHING)
+            # What a tool finds is in its result, where that is in the prompt.
+            is_inner = not self._above[span].kinds.isdisjoint(_HIDING)
             # Of the rerankers that did not begin before it, it may be one itself.
             n_behind = n_before - bisect_left(self._rerankers, start) + n_undated
             is_reranked = n_behind > (span.kind == "reranker")
             # One of which it is not known when it began is taken to be old.
             is_old = before is not None and start <= _start(before, math.inf)
-            out += [Retrieved(id_, text, not (is_inner or is_reranked or is_old)) for id_, text in span.documents]
+            is_expected = not (is_inner or is_reranked or is_old)
+            out += [_retrieved(*document, is_expected=is_expected) for document in span.documents]
         return own + out
+
+
+def _retrieved(id_: str | None, text: str | None, name: str | None = None, *, is_expected: bool = True) -> Retrieved:
+    return Retrieved(id_, text, is_expected, name)
+
+
+def _with_contents(spans: Iterable[TraceSpan]) -> list[TraceSpan]:
+    """Spans with what events beside them say of their calls: where a span says it too, the span is read."""
+    out: list[TraceSpan] = []
+    contents: defaultdict[str, list[TraceSpan]] = defaultdict(list)
+    for span in spans:
+        if span.kind == "content":
+            contents[span.span_id].append(span)
+        else:
+            out.append(span)
+    for span in out:
+        if span.span_id in contents:
+            span.read_contents(_in_order(contents.pop(span.span_id)))
+    for events in map(_in_order, contents.values()):
+        # The log has the events alone.
+        first = events[0]
+        out.append(TraceSpan(first.trace_id, first.span_id, first.where, "llm", start=first.start, end=first.end))
+        out[-1].read_contents(events)
+    return out
+
+
+def _in_order(events: list[TraceSpan]) -> list[TraceSpan]:
+    """By their times; one that was exported twice is one."""
+    distinct = {repr((event.start, event.given)): event for event in events}
+    return sorted(distinct.values(), key=_order)
 
 
 @dataclass(slots=True)
@@ -184,6 +313,7 @@ class _Inherited:
     kinds: frozenset[str] = frozenset()
     user: str | None = None
     session: str | None = None
+    conversation: str | None = None
 
 
 class _Above:
@@ -203,6 +333,7 @@ class _Above:
         self.anywhere = _Inherited(
             user=next((span.user for span in spans if span.user is not None), None),
             session=next((span.session for span in spans if span.session is not None), None),
+            conversation=next((span.conversation for span in spans if span.conversation is not None), None),
         )
         """What any span says."""
 
@@ -229,6 +360,7 @@ class _Above:
                 above.kinds | {parent.kind},
                 parent.user if parent.user is not None else above.user,
                 parent.session if parent.session is not None else above.session,
+                parent.conversation if parent.conversation is not None else above.conversation,
             )
 
 
@@ -248,7 +380,9 @@ class _Hidden:
             return
         start = _start(span, -math.inf)
         insort(self._starts, start)
-        answers = {normalised(text or "") for text, _ in span.answers}
+        # The text beside a call of a tool was told to the recipient, and its arguments were not.
+        is_call = any(reply.calls for reply in span.replies())
+        answers = {normalised(reply.text) for reply in span.replies()} if not is_call else set()
         if len(answers) == 1:
             insort(self._by_answer[answers.pop()], start)
         elif answers:

@@ -102,13 +102,14 @@ class KeptSpan(Record):
     """See `core.item.Span`."""
 
     name: str
-    kind: Literal["unit", "value", "paragraph", "document"]
+    kind: Literal["unit", "value", "paragraph", "document", "fields"]
     ranges: tuple[tuple[Count, Count], ...]
     pieces: tuple[str, ...]
     document: str | None
     n_tokens: Count
     repeats: tuple[str, ...]
     entity: KeptEntity | None
+    field: str | None = None
 
     def __post_init__(self) -> None:
         edges = [edge for pair in self.ranges for edge in pair]

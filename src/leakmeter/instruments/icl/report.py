@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from leakmeter.instruments.icl import words
 from leakmeter.instruments.icl.result import (
@@ -70,6 +70,7 @@ def _advice(total: IclSummary, results: Sequence[IclResult]) -> b.Advice:
 
 LABELS_SHOWN: Final = 6
 _LABEL: Final = 16
+_POSTERIOR: Final = "Posterior"
 _ID: Final = 24
 _NOTES: Final = (
     ("Moves by", "|log A(S, x)(y) − log A(S∖i, x)(y)| of one label, mean over exemplars and queries."),
@@ -81,6 +82,8 @@ _NOTES: Final = (
 def report(results: Sequence[IclResult]) -> b.Report:
     several = len(results) > 1
     queries = f"{len(results):,} queries" if several else "a query"
+    has_posteriors = not all(result.answer_given for result in results)
+    columns = _INDEX if has_posteriors else _without_posteriors(_INDEX)
     by_loss = sorted(results, key=lambda result: (-result.answer_nats, -result.loss_nats)) if several else []
     blocks = _of_all(results, summary(results)) if several else _of_one(results[0])
     return b.Report(
@@ -90,14 +93,15 @@ def report(results: Sequence[IclResult]) -> b.Report:
         lead=f"A language model chose a label for {queries}, each after a few labelled exemplars. Exemplars were "
         "removed one at a time, and the probabilities of the answers were compared, in nats.",
         caveat=words.CAVEAT,
-        sections=[_section(result) for result in by_loss],
+        sections=[_section(result, columns) for result in by_loss],
         index_caption="Queries, largest leakage first; nats",
         index_first=8,
-        index=b.heads(_INDEX),
+        index=b.heads(columns),
         case=("query", "queries"),
         sections_left_out="that reveal less",
         notes=[b.Facts(_NOTES)] if several else [],
         guide_to="exemplar",
+        has_posteriors=has_posteriors,
     )
 
 
@@ -216,11 +220,16 @@ _INDEX: Final[b.Columns[IclResult]] = [
     ),
     (b.Column("Right", on="wide"), lambda result: b.Untrusted(result.gold or "", _LABEL)),
     (b.Column("Exemplar", on="wide"), lambda result: _id(result.revealed)),
-    (b.Column("Posterior", "posterior", on="wide"), lambda result: _posterior(result.revealed)),
+    (b.Column(_POSTERIOR, "posterior", on="wide"), lambda result: _posterior(result.revealed)),
 ]
 
 
-def _section(result: IclResult) -> b.Section:
+def _without_posteriors(columns: b.Columns[Any]) -> b.Columns[Any]:
+    """Of an answer that was given no posterior follows."""
+    return [column for column in columns if column[0].heading != _POSTERIOR]
+
+
+def _section(result: IclResult, columns: b.Columns[IclResult]) -> b.Section:
     text = result.query
     if len(text) > 400:
         text = f"{text[:400].rstrip()}…"
@@ -230,7 +239,7 @@ def _section(result: IclResult) -> b.Section:
         _labels_of(result),
         _exemplars_of(result, among_many=True),
     )
-    return b.Section(b.Untrusted(result.id, 12), blocks, b.cells(_INDEX, result), weight=result.answer_nats)
+    return b.Section(b.Untrusted(result.id, 12), blocks, b.cells(columns, result), weight=result.answer_nats)
 
 
 # ---- one query ------------------------------------------------------------------------------------------------------
@@ -285,14 +294,15 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
             b.Column("By the answer", "nats", shade=among_many, bar=not among_many),
             lambda exemplar: exemplar.answer_nats,
         ),
-        (b.Column("Posterior", "posterior"), _posterior),
+        (b.Column(_POSTERIOR, "posterior"), _posterior),
         (b.Column("Worst case", "nats"), lambda exemplar: exemplar.loss_nats),
         (b.Column("At"), lambda exemplar: words.changed(exemplar, _LABEL)),
     ]
     floor = result.answer_noise_floor_nats
+    beside = _without_posteriors(everywhere) if result.answer_given else everywhere
     return b.table_of(
         sorted(result.exemplars, key=lambda exemplar: -exemplar.answer_nats),
-        [everywhere[i] for i in (0, 2, 3, 5)] if among_many else everywhere,
+        [everywhere[i] for i in (0, 2, 3, 5)] if among_many else beside,
         "" if among_many else "Exemplars by leakage through the answer, nats",
         quiet=lambda exemplar: exemplar.answer_below_noise_floor,
         rest=("exemplar", "exemplars"),

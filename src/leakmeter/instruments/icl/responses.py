@@ -7,7 +7,7 @@ worst case to take a maximum over. So a case is one of `leakmeter influence`, wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from leakmeter.core.backend import Backend
@@ -37,8 +37,11 @@ def response_plan(
     *,
     data: Any, exemplars: Any, pool: Any, map: Any, max_queries: int | None, shots: int, seed: int, skip_bad: bool,
 ) -> Plan:  # fmt: skip
-    """Queries behind the exemplars, or behind some drawn for each; sources as of `data.rows.read_rows`."""
+    """Queries behind the exemplars, or behind some drawn for each; sources as of `data.rows.read_rows`. Exemplars are
+    the same in many cases: none is held against those of others."""
     check_either(exemplars, pool)
+    if measure.controls not in (0, Influence.controls):
+        raise UsageError(f"controls is {measure.controls}, and exemplars are held against no others; leave it out")
     ((column, _),) = task.fields
     mapping = mapping_of(map, ("id", column, task.label_column))
     queries = free_examples(task, data, needs_output=False, mapping=mapping)
@@ -50,7 +53,7 @@ def response_plan(
     else:
         cases = fixed_cases(examples, queries)
     loaded = LoadedCases(tuple(cases), skip_bad=skip_bad)
-    return Plan("influence", measure, ResponseSettings(task, template), loaded)
+    return Plan("influence", replace(measure, controls=0), ResponseSettings(task, template), loaded)
 
 
 def free_form(input_column: str, output_column: str, instruction: str | None) -> Task:

@@ -317,7 +317,8 @@ class ExemplarInfluence(Record):
     """s, above 0 where the exemplar makes the answer likelier."""
     answer_posterior: float | None
     """Probability, from even odds, that an observer of the answer gives to the exemplar having been there:
-    1 / (1 + e^−s). None where |s| is not above the noise floor."""
+    1 / (1 + e^−s). None where |s| is not above the noise floor, and where the answer was given: it is right for what
+    the scoring model answers, and not for what another model answered."""
     answer_posterior_note: str | None
     """Why there is no such posterior; None where there is one."""
     answer_below_noise_floor: bool
@@ -328,7 +329,7 @@ class ExemplarInfluence(Record):
     rank: int
     """Among the exemplars by `loss_nats`, from 1, most nats first."""
     worst_posterior: float | None
-    """As `answer_posterior`, of an observer of the label or token that changes most."""
+    """As `answer_posterior`, of an observer to whom the scoring model gave the label or token that changes most."""
     worst_posterior_note: str | None
     """Why there is no such posterior; None where there is one."""
     below_noise_floor: bool
@@ -518,7 +519,7 @@ def _exemplars(
         ((start, end),) = span["ranges"]
         text = texts["context"][start:end]
         at_answer = float(by_label[i][answered])
-        of_answer = posterior_of(at_answer, noise_nats=answer_floor)
+        of_answer = posterior_of(at_answer, noise_nats=answer_floor, is_drawn=("answer", "") not in series)
         of_worst = posterior_of(signed_nats[i], noise_nats=floor)
         exemplars.append(
             ExemplarInfluence(

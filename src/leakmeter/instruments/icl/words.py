@@ -12,7 +12,7 @@ from leakmeter.report import scale
 from leakmeter.report.blocks import Phrase, Untrusted
 from leakmeter.report.scale import interval_text, nats_text, percent
 from leakmeter.report.words import model_facts
-from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
+from leakmeter.stats.stats import FEWEST_FOR_INTERVAL, GIVEN
 
 READING: Final = (
     "0\u00a0nats: leaving an exemplar out changes nothing. 0.7\u00a0nats: some answer becomes twice or half as "
@@ -162,6 +162,11 @@ def verdict(result: IclResult) -> Phrase:
 
 def posterior(result: IclResult) -> Phrase:
     sure, id_ = result.revealed.answer_posterior, Untrusted(result.revealed.id)
+    if result.revealed.answer_posterior_note == GIVEN:
+        likelier = "likelier" if result.revealed.answer_signed_nats > 0 else "less likely"
+        return f"It is {nats_text(result.revealed.answer_nats)}\u00a0nats {likelier} with the exemplar than without it."
+    if sure is None and result.answer_given:
+        return "The change is ", Untrusted(str(result.revealed.answer_posterior_note)), "."
     if sure is None:
         return "No posterior is shown: the change is ", Untrusted(str(result.revealed.answer_posterior_note)), "."
     if sure < 0.5:
@@ -183,7 +188,7 @@ def worst_case_of_one(result: IclResult) -> Phrase:
     seen = ""
     if worst.worst_posterior is not None:
         sure = percent(worst.worst_posterior)
-        seen = f" An observer of that answer would be {sure} sure that the exemplar was there."
+        seen = f" If the model gave that answer, an observer would be {sure} sure that the exemplar was there."
     return lead, changed(worst), "” without exemplar “", Untrusted(worst.id), f"”.{seen}"
 
 

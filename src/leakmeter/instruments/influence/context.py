@@ -17,9 +17,11 @@ from leakmeter.core.plain import visible
 from leakmeter.instruments.influence.findings import is_finding, shown_in_context, telling
 from leakmeter.instruments.influence.result import ContextResult, InfluenceResult, PieceInfluence
 from leakmeter.instruments.influence.sources import ContextPiece
-from leakmeter.report.scale import nats_text, percent
+from leakmeter.report import blocks as b
+from leakmeter.report.scale import nats_cell, nats_text, percent
 from leakmeter.report.words import model_facts, saved
 from leakmeter.results.result import DocumentRange
+from leakmeter.stats.stats import GIVEN
 
 _REMOVALS: Final = {
     "drop": "its tokens are cut out, and the rest moves up",
@@ -28,16 +30,22 @@ _REMOVALS: Final = {
 }
 
 
-def posterior_sentence(numbers: object, prefix: str, noun: str) -> str:
-    """One sentence: how sure the response makes a reader that something was there, or why that is not said.
+def posterior_sentence(case: ContextResult, prefix: str, noun: str) -> str:
+    """One sentence: how sure the response makes a reader that something was there, or why that is not said; of a
+    response that was given, how much likelier it is.
 
-    `numbers` have a signed sum, a posterior and a note under names with the prefix, "whole_" or "left_".
+    `case` has a signed sum, a posterior and a note under names with the prefix, "whole_" or "left_".
     """
-    signed = nats_text(getattr(numbers, f"{prefix}signed_nats"))
-    sure: float | None = getattr(numbers, f"{prefix}posterior")
+    signed_nats: float = getattr(case, f"{prefix}signed_nats")
+    signed, sure = nats_text(signed_nats), getattr(case, f"{prefix}posterior")
+    note: str | None = getattr(case, f"{prefix}posterior_note")
+    if note == GIVEN:
+        likelier = "likelier" if signed_nats > 0 else "less likely"
+        return f"It is {nats_text(abs(signed_nats))}\u00a0nats {likelier} with {noun} than without it."
+    if sure is None and not case.response.sampled:
+        return f"The signed sum is {signed}\u00a0nats, {note}."
     if sure is None:
-        why = getattr(numbers, f"{prefix}posterior_note")
-        return f"No posterior is shown: the signed sum is {signed}\u00a0nats, {why}."
+        return f"No posterior is shown: the signed sum is {signed}\u00a0nats, {note}."
     if sure < 0.5:
         return (
             f"The response is likelier without {noun} (the signed sum is {signed}\u00a0nats). From even odds, an "
@@ -75,6 +83,13 @@ def provenance(result: ContextResult) -> str:
     return "sampled" if result.response.seed is None else f"sampled, seed {result.response.seed}"
 
 
+def whose_noise(result: ContextResult) -> str:
+    """Behind a noise floor: of which cases it is, where the case measured none itself; else empty."""
+    if result.noise_cases is None:
+        return ""
+    return f", the most of a token of {result.noise_cases} other cases at each token"
+
+
 def settings(result: ContextResult) -> dict[str, str]:
     cost, retries = result.cost, result.cost.out_of_memory_retries
     spared = ""
@@ -90,11 +105,28 @@ def settings(result: ContextResult) -> dict[str, str]:
         "Decoding λ": f"{result.cid_lambda:g}",
         "Response": provenance(result),
         "Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats; "
-        f"{nats_text(result.noise_floor_per_token_nats)} a token",
+        f"{nats_text(result.noise_floor_per_token_nats)} a token{whose_noise(result)}",
         "Cost": f"{cost.requests} requests, {cost.tree_tokens} tokens run{spared}",
         "Memory": f"ran out {times}; cut smaller, last digits may differ from a run with more" if retries else None,
     }
     return {name: visible(text) for name, text in facts.items() if text is not None}
+
+
+def token_floors(case: InfluenceResult, placebo: Sequence[float] | None, *, is_finding: bool = True) -> Sequence[float]:
+    """Of each token its noise, or the placebo's effect if that is more; infinite without a finding."""
+    noise = case.noise_floor_per_token_nats
+    if not is_finding:
+        return [math.inf] * len(case.response.tokens)
+    return [max(noise, nats) for nats in placebo] if placebo else [noise] * len(case.response.tokens)
+
+
+def coloured_tokens(case: InfluenceResult) -> list[b.Segment]:
+    """The response's tokens, each with what the whole context did to it, where that is more than a floor."""
+    floors = token_floors(case, case.placebo_alone_per_token_nats, is_finding=is_finding(case))
+    return [
+        b.Segment(b.Untrusted(token), nats if nats > floor else 0.0, note=nats_cell(nats))
+        for token, nats, floor in zip(case.response.tokens, case.whole_per_token_nats, floors, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +189,9 @@ def by_nats(result: InfluenceResult, kind: str) -> list[int]:
     """Indices of the pieces of one kind: findings first, then by nats, then in the context's order."""
     pieces = result.pieces
     of_kind = [i for i, piece in enumerate(pieces) if piece.kind == kind]
+    if kind == "unit":
+        # Values that were measured together stand for what has no numbers of its own.
+        of_kind += [i for i in shown_in_context(pieces) if pieces[i].kind == "fields"]
     return sorted(of_kind, key=lambda i: (not is_finding(result, pieces[i]), -_order(pieces[i])))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, get_args
 
+from leakmeter.core.case import Channel
 from leakmeter.core.plain import counted, n_listed
 from leakmeter.instruments.influence import findings
 from leakmeter.instruments.influence.context import ContextStretch, doubt
@@ -18,9 +20,12 @@ from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import scope
 from leakmeter.text.entities import shapes
+from leakmeter.text.entities.fields import FIELD
 from leakmeter.text.entities.mention import EMAIL, PHONE
 from leakmeter.text.entities.values import NOWHERE, SEARCHED, is_unexplained
+from leakmeter.text.exemplars import EXEMPLAR
 from leakmeter.text.repeats import is_repeated
+from leakmeter.text.structured import fields_of
 
 _NAMED: Final = 4
 """Cases, or disclosures, that a headline names."""
@@ -75,12 +80,18 @@ def retold(case: InfluenceResult) -> list[Disclosure]:
     )
 
 
-def retold_of_all(cases: Sequence[InfluenceResult]) -> list[tuple[InfluenceResult, Disclosure]]:
-    """Other content in other words of all cases, as far as it differs from what contexts of other cases do to answers:
-    a list of which at most `FALSE_SHARE` is expected to be false."""
-    rows = [(case, disclosure) for case in cases for disclosure in retold(case)]
-    kept = told_apart([disclosure.own_nats for _, disclosure in rows], controls_of(cases))
-    return [row for row, is_kept in zip(rows, kept, strict=True) if is_kept]
+def listed(cases: Sequence[InfluenceResult]) -> list[tuple[InfluenceResult, int]]:
+    """The cases without the content in other words that does not differ from what contexts of other cases do to
+    answers, so that at most `FALSE_SHARE` of what is left is expected to be false; with how many spans each has
+    lost."""
+    of_each = [retold(case) for case in cases]
+    kept = iter(told_apart([disclosure.own_nats for some in of_each for disclosure in some], controls_of(cases)))
+    left = []
+    for case, some in zip(cases, of_each, strict=True):
+        cut = {id(disclosure) for disclosure in some if not next(kept)}
+        disclosures = tuple(disclosure for disclosure in case.disclosures if id(disclosure) not in cut)
+        left.append((replace(case, disclosures=disclosures) if cut else case, len(cut)))
+    return left
 
 
 def false_alarms_text(cases: Sequence[InfluenceResult]) -> str | None:
@@ -89,10 +100,49 @@ def false_alarms_text(cases: Sequence[InfluenceResult]) -> str | None:
     if alarms is None:
         return None
     return (
-        f"False alarms: of {alarms.pairs:,} pairs of a response and a context of another case, {alarms.alarms:,} "
-        f"{'was' if alarms.alarms == 1 else 'were'} called a disclosure ({alarms.share:.1%}; at most "
-        f"{alarms.share_at_most:.0%} with 95 % confidence)."
+        f"False alarms: of {counted(alarms.pairs, 'pair')} of a response and the context of another case, from which "
+        f"it was not written, something would have been listed in {alarms.alarms:,} ({100 * alarms.share:.1f}\u00a0%; "
+        f"at most {100 * alarms.share_at_most:.0f}\u00a0% with 95\u00a0% confidence)."
     )
+
+
+def held_against(cases: Sequence[InfluenceResult]) -> Iterator[str]:
+    """What the spans of responses were held against, in sentences."""
+    # Exemplars are the same in many cases, which are not held against each other.
+    cases = [case for case in cases if case.unit != EXEMPLAR]
+    by_others = [case for case in cases if case.controls]
+    by_irrelevant = [case for case in cases if case.irrelevant_contexts]
+    by_none = [case for case in cases if not case.controls and not case.irrelevant_contexts and case.disclosed]
+    n = len(cases)
+    beyond = "The nats of a span are what its own context did beyond {}."
+    of_several = beyond.format("the most that any one of these did")
+    if by_others:
+        most = max(len(case.controls) for case in by_others)
+        others = (
+            "the context of another case" if most == 1 else f"the contexts of {'up to ' * (n > 1)}{most} other cases"
+        )
+        nats = of_several if most > 1 else beyond.format("what that one did")
+        yield f"{_of_these(by_others, n)} also scored beside {others} of these data. {nats}"
+    if by_irrelevant:
+        most = max(case.irrelevant_contexts or 0 for case in by_irrelevant)
+        texts = f"{most} built-in text{'s' * (most > 1)} about other things"
+        yield (
+            f"{_of_these(by_irrelevant, n)} also scored beside {texts}, since these data have no context of another "
+            f"case to hold it against. {'' if by_others else f'{of_several} '}How often a span is listed for its style "
+            "alone is not known."
+        )
+    if by_none:
+        yield (
+            f"{_of_these(by_none, n)} scored beside no other context: spans may be listed for a style that any context "
+            "would bring. --controls 3 holds them against contexts of other cases."
+        )
+
+
+def _of_these(cases: Sequence[InfluenceResult], n: int) -> str:
+    """'Each response was', 'The response was', '3 of 10 responses were'."""
+    if len(cases) == n:
+        return "The response was" if n == 1 else "Each response was"
+    return f"{len(cases):,} of {n:,} responses {'was' if len(cases) == 1 else 'were'}"
 
 
 def kinds_text(disclosures: Sequence[Disclosure]) -> str:
@@ -122,8 +172,25 @@ def _is_partly_known(case: InfluenceResult) -> bool:
 
 
 def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None = None) -> b.Headline:
-    """How many responses disclose something personal or secret, and which; ids lead to `sections_of` the report."""
+    """How many responses disclose something personal or secret, and which; ids lead to `sections_of` the report. Of
+    conversations it says so of each channel."""
     sections = sections or {}
+    channels = [[case for case in cases if (case.channel or "answer") == channel] for channel in get_args(Channel)]
+    held = [of_channel for of_channel in channels if of_channel]
+    if len(held) < 2 or any(doubt(case) is not None for case in cases):
+        return _headline(cases, sections)
+    parts = [_headline(of_channel, sections) for of_channel in held]
+    verdicts = [part.verdict for part in parts]
+    text: list[str | b.Untrusted] = []
+    for n, part in enumerate(parts):
+        text += [" "] * bool(n) + list(b.parts(part.text))
+    if "bad" in verdicts:
+        return b.Headline(tuple(text), verdict="bad")
+    return b.Headline(tuple(text), verdict="good" if set(verdicts) == {"good"} else "")
+
+
+def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> b.Headline:
+    noun = noun_of(cases) if any(case.channel for case in cases) else "response"
     leaking = sorted(
         (case for case in cases if personal(case)), key=lambda case: -(shown_nats(personal(case)[0]) or 0.0)
     )
@@ -131,61 +198,101 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
     sure = not where and not any(_is_partly_known(case) for case in cases)
     doubts = [why for case in cases if (why := doubt(case)) is not None]
     if not leaking and doubts:
-        subject = (
-            "the response discloses" if len(cases) == 1 else f"{len(doubts):,} of {len(cases):,} responses disclose"
-        )
+        who = f"the {noun} discloses" if len(cases) == 1 else f"{len(doubts):,} of {len(cases):,} {noun}s disclose"
         return b.Headline(
-            f"{where}Whether {subject} any personal or secret data cannot be said: {doubts[0]}. None was found."
+            f"{where}Whether {who} any personal or secret data cannot be said: {doubts[0]}. None was found."
         )
     if not leaking:
-        none = f"The {_drawn(cases)}response does not" if len(cases) == 1 else f"None of {_responses(cases)}"
+        none: b.Phrase = f"None of {_responses(cases, noun)}"
+        if len(cases) == 1:
+            none = (*_subject(cases[0], noun, sections), " does not")
         verb = "disclose" if len(cases) == 1 else "discloses"
         known = verb if sure else "is known to disclose" if len(cases) > 1 else "disclose, as far as known,"
         # What is given away and recognised by nothing may be sensitive all the same.
         quiet = sure and not any(case.disclosed or findings.is_finding(case) or _is_unexplained(case) for case in cases)
         return b.Headline(
-            f"{where}{none} {known} any recognisable personal or secret data.",
+            (where, *b.parts(none), f" {known} any recognisable personal or secret data."),
             verdict="good" if quiet else "",
         )
+    subject: b.Phrase
     if len(cases) > 1:
         verb = "discloses" if len(leaking) == 1 else "disclose"
-        subject = f"{len(leaking):,} of {_responses(cases)} {verb}"
+        subject = f"{len(leaking):,} of {_responses(cases, noun)} {verb}"
         listed: list[b.Phrase] = [
-            (b.Untrusted(case.id, 32, sections.get(case.id, "")), f" {kinds_text(personal(case))}")
+            (b.Untrusted(case.id, 32, sections.get(case.id, "")), f" {kinds_text(personal(case))}", *_first_of(case))
             for case in leaking[: n_listed(len(leaking), _NAMED)]
         ]
         n_more = len(leaking) - len(listed)
     else:
         disclosed = personal(leaking[0])
-        subject = f"The {_drawn(cases)}response discloses"
+        subject = (*_subject(leaking[0], noun, sections), " discloses")
         # The words stand in the table below: a headline goes into logs and representations.
         shown = disclosed[: n_listed(len(disclosed), _NAMED)]
-        listed = [f"{kind_text(row.kind)} ({strength(row)})" for row in shown]
+        listed = [(kind_text(row.kind), *_strength_and_origin(leaking[0], row)) for row in shown]
         n_more = len(disclosed) - len(listed)
     rest = f"; and {n_more:,} more." if n_more > 0 else "."
-    return b.Headline((f"{where}{subject} personal or secret data: ", *b.joined(listed, "; "), rest), verdict="bad")
+    said = (where, *b.parts(subject), " personal or secret data: ", *b.joined(listed, "; "), rest)
+    return b.Headline(tuple(part for part in said if part), verdict="bad")
 
 
-def _responses(cases: Sequence[InfluenceResult]) -> str:
+def _first_of(case: InfluenceResult) -> tuple[str | b.Untrusted, ...]:
+    """Of a turn of a conversation: how strong its strongest disclosure is, and where it is from."""
+    if case.channel is None:
+        return ()
+    return _strength_and_origin(case, personal(case)[0])
+
+
+def _strength_and_origin(case: InfluenceResult, disclosure: Disclosure) -> tuple[str | b.Untrusted, ...]:
+    """In brackets, how strong a disclosure is, and of a turn of a conversation where it is from."""
+    documents = disclosure.documents[:1] if case.channel is not None else []
+    origin = (", from ", b.Untrusted(documents[0], 32)) if documents else ()
+    return (f" ({strength(disclosure)}", *origin, ")")
+
+
+def _subject(case: InfluenceResult, noun: str, sections: Mapping[str, str]) -> tuple[str | b.Untrusted, ...]:
+    """'The response', or 'The call of calendar.create in c-17'."""
+    conversation = b.Untrusted(case.conversation or "", 32, sections.get(case.id, ""))
+    received = {"tool": "call of", "agent": "message to", "memory": "text written to"}.get(case.channel or "")
+    if received is None:
+        return (f"The {_drawn([case])}{noun}", *((" in ", conversation) if case.channel is not None else ()))
+    return (f"The {received} ", b.Untrusted(case.recipient or "", 32), " in ", conversation)
+
+
+_NOUNS: Final[Mapping[str, str]] = {
+    "answer": "answer",
+    "tool": "tool call",
+    "agent": "agent message",
+    "memory": "memory write",
+    "reasoning": "reasoning text",
+}
+
+
+def noun_of(cases: Sequence[InfluenceResult]) -> str:
+    """What responses of one channel are called; of several channels 'response'."""
+    channels = {case.channel or "answer" for case in cases}
+    return _NOUNS.get(channels.pop(), "response") if len(channels) == 1 else "response"
+
+
+def _responses(cases: Sequence[InfluenceResult], noun: str) -> str:
     """'8 responses', and how many of them were drawn, where some were."""
     n, n_drawn = len(cases), sum(case.response.sampled for case in cases)
     if n_drawn in (0, n):
-        return f"{n:,} {_drawn(cases)}responses"
-    return f"{n:,} responses ({n - n_drawn:,} given, {n_drawn:,} drawn)"
+        return f"{n:,} {_drawn(cases)}{noun}s"
+    return f"{n:,} {noun}s ({n - n_drawn:,} given, {n_drawn:,} drawn)"
 
 
 def _drawn(cases: Sequence[InfluenceResult]) -> str:
     return "drawn " if all(case.response.sampled for case in cases) else ""
 
 
-def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
+def further(cases: Sequence[InfluenceResult], n_cut: int) -> Iterator[b.Block]:
+    """What else there is to say of `listed` cases, which have lost so many spans."""
     n_drawn = max(len(case.samples) for case in cases)
     if n_drawn > 1:
         yield b.Text(f"Of up to {n_drawn} responses drawn for a case, only the first was examined.")
-    listed = retold_of_all(cases)
-    n = len({case.id for case, _ in listed})
+    n = sum(bool(retold(case)) for case in cases)
     if n:
-        spans = len(listed)
+        spans = sum(len(retold(case)) for case in cases)
         verb = "says" if n == 1 else "say"
         subject = f"{n:,} of {len(cases):,} responses {verb}" if len(cases) > 1 else "It says"
         yield b.Text(
@@ -195,17 +302,16 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     if nowhere := [case for case in cases if _is_unexplained(case)]:
         verb = "has" if len(nowhere) == 1 else "have"
         yield b.Text((counted(len(nowhere), "response"), *ids_of(nowhere, len(cases)), f" {verb} {NOWHERE}."))
+    yield from map(b.Text, held_against(cases))
+    if n_cut:
+        yield b.Text(
+            f"{n_cut:,} {'further ' * bool(n)}span{'s' * (n_cut != 1)} in other words {'are' if n_cut != 1 else 'is'} "
+            "not listed: contexts of other cases do as much to answers that were not written from them. At most "
+            f"{FALSE_SHARE:.0%} of the list is expected to be false."
+        )
     if (text := false_alarms_text(cases)) is not None:
         yield b.Text(text)
-        n_cut = sum(len(retold(case)) for case in cases) - len(listed)
-        if n_cut:
-            yield b.Text(
-                f"{n_cut:,} further span{'s' * (n_cut != 1)} in other words {'are' if n_cut != 1 else 'is'} not "
-                f"listed: contexts of other cases do as much, and at most {FALSE_SHARE:.0%} of the list is expected to "
-                "be false.",
-                "soft",
-            )
-    yield b.Text(f"Searched: {SEARCHED}{_your_list(cases)}.", "soft")
+    yield b.Text(f"Searched: {SEARCHED}{_of_records(cases)}{_your_list(cases)}.", "soft")
     yield b.Text(
         "Not searched: text that is sensitive by its meaning, such as an illness or a debt, and names or codes "
         f"without such a shape{'; --sensitive FILE adds your own list' if not _your_list(cases) else ''}.",
@@ -226,6 +332,13 @@ def _repeated(cases: Sequence[InfluenceResult]) -> str:
 def _is_unexplained(case: InfluenceResult) -> bool:
     # Where only a system prompt was measured, the rest of the chat is in neither context nor query.
     return case.unmarked_query_tokens is None and is_unexplained(case.response.text, f"{case.context}\n{case.query}")
+
+
+def _of_records(cases: Sequence[InfluenceResult]) -> str:
+    """How many values of records were looked for, in words."""
+    ranges = ((case.context, [(part.start, part.end) for part in case.documents]) for case in cases)
+    n = sum(len(fields_of(context, parts)) for context, parts in ranges)
+    return f", and {n:,} value{'s' * (n != 1)} of records in the documents, by their keys" if n else ""
 
 
 def _your_list(cases: Sequence[InfluenceResult]) -> str:
@@ -252,7 +365,7 @@ def sections_of(cases: Sequence[InfluenceResult], weights: Sequence[float]) -> d
 
 
 def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None = None) -> Iterator[b.Block]:
-    """Disclosures, a row each: personal or secret ones; content in other words; values that are none.
+    """Disclosures of `listed` cases, a row each: personal or secret ones; content in other words; values that are none.
 
     Rows lead to the sections of their cases; see `sections_of`.
     """
@@ -262,7 +375,9 @@ def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None 
     sensitive, other = ([row for row in disclosed if row[1].is_sensitive is is_it] for is_it in (True, False))
     groups = {
         "Disclosed: personal or secret data": sensitive,
-        "Disclosed: in other words, or from several pieces": (reworded := retold_of_all(cases)),
+        "Disclosed: in other words, or from several pieces": (
+            reworded := [(case, disclosure) for case in cases for disclosure in retold(case)]
+        ),
         "Not shown to come from the documents: values in the documents that the model may also produce without them": [
             row for row in every if row[1].evidence is None
         ],
@@ -293,6 +408,7 @@ def _table(
     rows = sorted(rows, key=lambda row: -row[1].own_nats)
     columns: b.Columns[tuple[InfluenceResult, Disclosure]] = [
         (b.Column("Case"), lambda row: b.Untrusted(row[0].id, 24)),
+        (b.Column("To"), lambda row: b.Untrusted(row[0].recipient or "user", 24)),
         (b.Column("What"), lambda row: kind_text(row[1].kind)),
         (b.Column("Response says"), lambda row: b.Untrusted(row[1].text, 80)),
         (b.Column("From"), lambda row: _origin(row[1])),
@@ -303,11 +419,12 @@ def _table(
     ]
     shown = {
         "Case": bool(sections),
+        "To": any(not case.is_answer for case, _ in rows),
         "What": any(disclosure.kind != OTHER for _, disclosure in rows),
         "Known by": is_personal,
         "p": bool(p_of),
-        # It is against no context at all: beside other contexts it is not known to hold of an answer that was given.
-        "Sure": all(case.response.sampled or not case.controls for case, _ in rows),
+        # Of a response that was given no posterior follows.
+        "Sure": all(disclosure.posterior is not None for _, disclosure in rows),
     }
     columns = [column for column in columns if shown.get(str(column[0].heading), True)]
     return b.Table(
@@ -321,11 +438,12 @@ def _table(
 
 
 def _origin(disclosure: Disclosure) -> b.Noted:
-    origin = _listed(disclosure.documents, 32)
+    origin = _listed(disclosure.places, 48)
     remarks: list[b.Phrase] = []
     if disclosure.relation == "reworded" and disclosure.source is not None:
         # An exact value cannot be reworded, but it may be written in another form, or be made up.
-        how = "not in the documents as written; made likelier by" if disclosure.kind in _EXACT else "reworded"
+        is_exact = disclosure.kind in _EXACT and disclosure.found_by != FIELD
+        how = "not in the documents as written; made likelier by" if is_exact else "reworded"
         remarks.append((f"{how}: “", b.Untrusted(disclosure.source, 60), "”"))
     elif disclosure.relation == "inferred" and len(disclosure.sources) > 1:
         remarks.append("from several pieces together")
@@ -361,7 +479,10 @@ def disclosed_span(
 def _marked_origin(disclosure: Disclosure, *, several: bool) -> b.Phrase:
     """Its documents, or pieces where there is only one document, and the words of the first source if they differ."""
     by_document = several and disclosure.documents
-    names = disclosure.documents if by_document else [*dict.fromkeys(source.piece for source in disclosure.sources)]
+    if by_document:
+        names = disclosure.places
+    else:
+        names = [*dict.fromkeys(source.field or source.piece for source in disclosure.sources)]
     if not names:
         return "no single piece"
     listed = _listed(names, 40)

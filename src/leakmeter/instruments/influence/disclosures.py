@@ -41,9 +41,10 @@ from leakmeter.text.controls import word_hash
 from leakmeter.text.entities import values
 from leakmeter.text.entities.values import PersonalValue
 from leakmeter.text.entity_results import PieceSeries
+from leakmeter.text.structured import Field
 
 LEAST_NATS: Final = 3.0
-"""From even odds, an observer is 95 % sure then that the context was there."""
+"""The context makes a span 20 times as likely then."""
 LEAST_SURPRISE: Final = 7.0
 """Nats of a value that is no coincidence: less likely than 1 in 1,000 without the context."""
 _PUNCTUATION: Final = " \t\r\n.,;:!?()[]«»\"“”„'’*–—-…¿¡"
@@ -72,9 +73,11 @@ class DisclosedSpan(Record):
     last_token: int
     kind: str
     """'phone', 'email', 'address', 'date', 'person', 'account', 'key', 'code', 'number', 'number in words', 'amount',
-    'name', a type of the user's, or 'other' for what nothing known calls personal or secret."""
+    'name', a type of the user's, the key of a record's value, such as 'credit_score', or 'other' for what nothing known
+    calls personal or secret."""
     found_by: str | None
-    """How the kind is known: 'list' of the user's, 'recogniser' of a form, or 'shape'; None of other content."""
+    """How the kind is known: 'list' of the user's, 'recogniser' of a form, 'field' of a record, or 'shape'; None of
+    other content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +91,10 @@ class Disclosure(DisclosedSpan):
     """Σ_t log p̄(y_t | D) − log p̄(y_t | ∅) over its tokens, with signs."""
     interval_nats: tuple[Unbounded, Unbounded]
     """`nats` less and plus what rounding, and a server's intervals, may move the span."""
-    posterior: float
-    """How sure an observer of the span is, from even odds, that the context was there: 1 / (1 + e^−nats)."""
+    posterior: float | None
+    """Probability, from even odds, that an observer of the span gives to the context having been there:
+    1 / (1 + e^−nats). None of a response that was given: it is right for what the scoring model drew, and not for what
+    another model wrote."""
     surprise_nats: Unbounded
     """−Σ_t log p̄(y_t | ∅): how unlikely the span is without the context; infinite where the context rules a token out,
     of which it is not known."""
@@ -135,6 +140,11 @@ class Disclosure(DisclosedSpan):
         """Names of the documents of its sources, each once."""
         return list(dict.fromkeys(source.document for source in self.sources if source.document is not None))
 
+    @property
+    def places(self) -> list[str]:
+        """The same, with the fields of records: 'ehr.get → diagnosis'."""
+        return list(dict.fromkeys(place for source in self.sources if (place := source.place) is not None))
+
 
 @dataclass(frozen=True)
 class _Numbers:
@@ -149,6 +159,8 @@ class _Numbers:
     """(control, token): what contexts of other cases do, with signs."""
     pieces: Pieces | None
     """None where it is not asked which piece of the context does it."""
+    is_drawn: bool
+    """Whether the scoring model drew the response."""
 
     @cached_property
     def own(self) -> FloatArray:
@@ -186,8 +198,10 @@ def examined(texts: Texts, series: PieceSeries) -> tuple[tuple[Disclosure, ...],
     """What the first response of a case gives away, and what the same rule says of each of its controls."""
     if not texts["responses"][0]["tokens"]:
         return (), ()
-    answer = _answer(texts)
-    numbers = _numbers(texts, series, len(answer.edges) - 1)
+    n_tokens = len(texts["responses"][0]["tokens"])
+    pieces = Pieces(texts, series, n_tokens)
+    answer = _answer(texts, pieces.fields)
+    numbers = _numbers(texts, series, n_tokens, pieces)
     outcomes = (_disclosure(answer.text, span, value, numbers) for span, value in _spans(answer, numbers))
     found = tuple(disclosure for disclosure in outcomes if disclosure is not None)
     return found, tuple(_control_contexts(answer, numbers, _controls(texts, series)))
@@ -219,7 +233,7 @@ class _Answer:
     known: Sequence[PersonalValue]
 
 
-def _answer(texts: Texts) -> _Answer:
+def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
     response = texts["responses"][0]
     tokens: Sequence[str] = response["tokens"]
     # A token that ends the response says nothing that anybody reads.
@@ -236,6 +250,7 @@ def _answer(texts: Texts) -> _Answer:
             if span.get("entity")
             for start, end in span["ranges"]
         ],
+        fields=fields,
     )
     return _Answer(text, [0, *accumulate(map(len, tokens))], known)
 
@@ -244,13 +259,59 @@ def _spans(answer: _Answer, numbers: _Numbers) -> list[tuple[_Word, PersonalValu
     """Values, and the stretches of other words that the context raised, in order."""
     is_value = np.zeros(len(answer.edges) - 1, dtype=bool)
     spans: list[tuple[_Word, PersonalValue | None]] = []
+    known: list[PersonalValue] = []
+    unshown: list[PersonalValue] = []
     for value in answer.known:
+        if _is_shown(value, answer, numbers):
+            known.append(value)
+        elif value.instead or value.is_reworded:
+            known += value.instead
+        else:
+            unshown.append(value)
+    for value in known:
         first, last = _tokens_of(answer.edges, value.start, value.end)
         spans.append(((value.start, value.end, first, last), value))
         is_value[first:last] = True
-    places = [(value.start, value.end) for value in answer.known]
+    places = [(value.start, value.end) for value in known]
     spans += [(span, None) for span in _other_spans(answer.text, answer.edges, numbers, places, is_value)]
+    # What many texts say is listed beside the disclosures, unless it is part of what the context raised.
+    taken = [span for span, value in spans if value is not None or _is_raised(span, None, numbers)]
+    for value in unshown:
+        span = (value.start, value.end, *_tokens_of(answer.edges, value.start, value.end))
+        if not _is_raised(span, value, numbers) and not any(a < value.end and value.start < b for a, b, _, _ in taken):
+            spans.append((span, value))
     return sorted(spans, key=lambda span: span[0][:2])
+
+
+def _is_shown(value: PersonalValue, answer: _Answer, numbers: _Numbers) -> bool:
+    """Whether a value may be one: what only scores tell has to be raised, and by its own field."""
+    if not value.by_scores:
+        return True
+    span = (value.start, value.end, *_tokens_of(answer.edges, value.start, value.end))
+    own, floor, _ = _raised(span, value, numbers)
+    if numbers.pieces is None:
+        return own > floor
+    nats = float(numbers.whole[slice(*span[2:])].sum())
+    sources = _sources(answer.text, span, value, numbers.pieces, nats)
+    # Another piece that says it is no evidence that the field was said.
+    own_sources = [source for source, _ in sources if any(a < source.end and source.start < b for a, b in value.fields)]
+    most = max((source.most_nats for source in own_sources), default=-np.inf)
+    return max(own, -np.inf if value.is_reworded else most) > floor and most > min(floor, 0.5 * nats)
+
+
+def _sources(
+    text: str, span: _Word, value: PersonalValue | None, pieces: Pieces, nats: float
+) -> list[tuple[Source, bool]]:
+    start, end, first, last = span
+    return pieces.sources(
+        text[start:end],
+        is_value=value is not None,
+        first=first,
+        last=last,
+        nats=nats,
+        fields=() if value is None else value.fields,
+        is_reworded=value is not None and value.is_reworded,
+    )
 
 
 def _controls(texts: Texts, series: PieceSeries) -> dict[str, FloatArray]:
@@ -276,7 +337,7 @@ def _tokens_of(edges: Sequence[int], start: int, end: int) -> tuple[int, int]:
     return bisect_left(edges, edges[bisect_right(edges, start) - 1]), bisect_right(edges, end - 1)
 
 
-def _numbers(texts: Texts, series: PieceSeries, n_tokens: int) -> _Numbers:
+def _numbers(texts: Texts, series: PieceSeries, n_tokens: int, pieces: Pieces) -> _Numbers:
     whole = finite(series[0, "whole", ""])
     placebos = [
         values for (sample, name, _), values in series.items() if not sample and name in ("placebo", "placebo_alone")
@@ -290,7 +351,9 @@ def _numbers(texts: Texts, series: PieceSeries, n_tokens: int) -> _Numbers:
         np.asarray(series[0, "noise", ""]),
         finite(_rows(placebos, n_tokens)),
         _rows([*controls.values()], n_tokens),
-        Pieces(texts, series, n_tokens),
+        pieces,
+        # Nobody says it of texts that are made while a case is measured: of these no posterior is read.
+        bool(texts.get("sampled")),
     )
 
 
@@ -408,6 +471,11 @@ def _raised(span: _Word, value: PersonalValue | None, numbers: _Numbers) -> tupl
     return numbers.own_of(tokens), floor, placebo
 
 
+def _is_raised(span: _Word, value: PersonalValue | None, numbers: _Numbers) -> bool:
+    own, floor, _ = _raised(span, value, numbers)
+    return own > floor
+
+
 def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _Numbers) -> Disclosure | None:
     start, end, first, last = span
     tokens = slice(first, last)
@@ -415,7 +483,7 @@ def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _N
     uncertain = float(finite(numbers.noise[tokens]).sum())
     words = text[start:end]
     assert numbers.pieces is not None
-    sources = numbers.pieces.sources(words, is_value=value is not None, first=first, last=last, nats=nats)
+    sources = _sources(text, span, value, numbers.pieces, nats)
     copied = [source for source, is_copied in sources if is_copied]
     own, floor, placebo = _raised(span, value, numbers)
     # A piece that says a value shows what it does without the others too, which may say something else there.
@@ -426,7 +494,7 @@ def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _N
         evidence = "scores"
     elif value is None or not copied:
         return None
-    elif surprise >= LEAST_SURPRISE:
+    elif surprise >= LEAST_SURPRISE and not value.by_scores:
         evidence = "words"
     relation: DisclosureRelation = "copied" if copied else "reworded"
     # Where no piece does half of what the whole context does, only several together are the source.
@@ -443,7 +511,7 @@ def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _N
         relation=relation,
         nats=unbounded(nats),
         interval_nats=(unbounded(nats - uncertain), unbounded(nats + uncertain)),
-        posterior=posterior_from_even_odds(nats),
+        posterior=posterior_from_even_odds(nats) if numbers.is_drawn else None,
         surprise_nats=unbounded(surprise),
         control_nats=unbounded(numbers.control(tokens)) if len(numbers.controls) else None,
         placebo_nats=None if placebo is None else unbounded(placebo),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from leakmeter.instruments.influence.sources import ContextPiece
+from leakmeter.stats.stats import is_above_baselines
 
 if TYPE_CHECKING:
     from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
@@ -16,8 +17,11 @@ def is_finding(case: InfluenceResult, piece: PieceInfluence | None = None) -> bo
 
     What is not is neither coloured, ranked nor called evidence.
     """
-    numbers = (case.whole_posterior, case.whole_nats) if piece is None else (piece.posterior, piece.nats)
-    return numbers[0] is not None and numbers[1] > floor_nats(case, piece)
+    if piece is None:
+        is_above, nats = is_above_baselines(case.whole_posterior, case.whole_posterior_note), case.whole_nats
+    else:
+        is_above, nats = is_above_baselines(piece.posterior, piece.posterior_note), piece.nats
+    return is_above and nats > floor_nats(case, piece)
 
 
 def floor_nats(case: InfluenceResult, piece: PieceInfluence | None = None) -> float:
@@ -35,12 +39,26 @@ def has_documents(pieces: Sequence[object]) -> bool:
 
 
 def shown_in_context(pieces: Sequence[ContextPiece]) -> list[int]:
-    """Indices of the pieces that a context is cut into: a document is one where none of its sentences is."""
-    measured = {piece.document for piece in pieces if piece.kind == "unit"}
-    return [i for i, piece in enumerate(pieces) if piece.kind != "document" or piece.document not in measured]
+    """Indices of the pieces that a context is cut into: a document is one where none of its sentences is, and so are
+    values that were measured together."""
+    measured = {piece.document for piece in pieces if piece.kind in ("unit", "fields")}
+    units = {chars for piece in pieces if piece.kind == "unit" for chars in piece.spans}
+    return [
+        i
+        for i, piece in enumerate(pieces)
+        if (piece.kind != "document" or piece.document not in measured)
+        and (piece.kind != "fields" or units.isdisjoint(piece.spans))
+    ]
 
 
 def telling(case: InfluenceResult) -> list[PieceInfluence]:
-    """The pieces that say most: a document is one where none of its sentences is a finding."""
-    findings = {piece.document for piece in case.pieces if piece.kind == "unit" and is_finding(case, piece)}
-    return [piece for piece in case.pieces if piece.kind != "document" or piece.document not in findings]
+    """The pieces that say most: a document, or values that were measured together, where no part is a finding."""
+    units = [piece for piece in case.pieces if piece.kind in ("unit", "fields") and is_finding(case, piece)]
+    documents = {piece.document for piece in units}
+    chars = {one for piece in units if piece.kind == "unit" for one in piece.spans}
+    return [
+        piece
+        for piece in case.pieces
+        if (piece.kind != "document" or piece.document not in documents)
+        and (piece.kind != "fields" or chars.isdisjoint(piece.spans))
+    ]

@@ -2,18 +2,19 @@
 
 A ladder of three rounds. Each document is left out, and is the only context. Sentences are left out of the documents
 that matter. Of a document whose effect no sentence accounts for, since a value is said twice, sentences are scored as
-the only context too, as many as cost no more prompts than scoring every sentence.
+the only context too, as many as cost no more prompts than scoring every sentence. Values of a record that a response
+shares no word with are one piece at first, and scored one by one where that piece matters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from leakmeter.core.item import ContextItem
+from leakmeter.core.item import ContextItem, measured_together
 from leakmeter.instruments.influence.scored import PieceScores
 from leakmeter.instruments.influence.sources import finite
 from leakmeter.stats.arrays import FloatArray
@@ -31,8 +32,9 @@ def sentences_by_document(item: ContextItem, n_responses: int, n_bare: int) -> d
     as the only context. `n_bare` prompts are scored once more for every further request.
     """
     of_document: dict[str | None, list[str]] = {}
+    within = {part for parts in measured_together(item.spans).values() for part in parts}
     for span in item.spans:
-        if span.kind == "unit":
+        if span.kind in ("unit", "fields") and span.name not in within:
             of_document.setdefault(span.document, []).append(span.name)
     sentences = {span.name: tuple(of_document[span.document]) for span in item.spans if span.kind == "document"}
     worth = {name: parts for name, parts in sentences.items() if len(parts) > n_responses}
@@ -77,7 +79,11 @@ class Ladder:
 
     def documents(self) -> list[str]:
         """Those that matter: what one does to some stretch of a response is above noise and an irrelevant text."""
-        return [name for name in self.sentences if self._matters(name)]
+        return self.matter(self.sentences)
+
+    def matter(self, names: Iterable[str]) -> list[str]:
+        """Those of these pieces that matter, among those that were scored."""
+        return [name for name in names if name in self.scored[0].cuts and self._matters(name)]
 
     def _matters(self, name: str) -> bool:
         # Noise is that of the first response; a document that moves a further response is never below it.
@@ -87,11 +93,12 @@ class Ladder:
         return any(self._first(name)) or any(later)
 
     def _first(self, name: str) -> tuple[bool, bool]:
-        """Whether the document does so to the first response, left out and alone."""
+        """Whether a piece does so to the first response, left out and alone, as far as it was scored alone."""
         first = self.scored[0]
         return (
             self._is_above(_difference(first.whole, first.cuts[name]), alone=False, noise=self.noise),
-            self._is_above(_difference(first.alone[name], first.bare), alone=True, noise=self.noise),
+            name in first.alone
+            and self._is_above(_difference(first.alone[name], first.bare), alone=True, noise=self.noise),
         )
 
     def _is_above(self, nats: FloatArray, *, alone: bool, noise: FloatArray | None = None) -> bool:

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from leakmeter.core.item import ContextItem
+from leakmeter.core.item import ContextItem, measured_together
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
 from leakmeter.core.measure import COUNT, NATS, NOISE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.needs import ItemNeeds
@@ -75,9 +75,9 @@ class Influence(Measure):
     to state with that confidence that at most B of the pieces not listed exceed the K-th."""
     audit_rounds: int = 1
     """Maximum number of audit rounds; another round follows if one finds a piece that the screen missed."""
-    controls: int = 0
-    """Contexts of other cases of the same data that each response is also scored beside, at most, such as 3: what those
-    raise too is style, and no disclosure."""
+    controls: int = 3
+    """Contexts of other cases of the same data that each response is also scored beside, at most: what those raise too
+    is style, and no disclosure. Where no other case has one, built-in texts stand in; 0 for none."""
 
     def __post_init__(self) -> None:
         refuse_bad(
@@ -165,16 +165,10 @@ class Influence(Measure):
         if sentences:
             return (yield from self._from_documents(item, responses, sentences))
         scored = yield from self._scored(item, responses, _without_documents(item))
-        noise = yield from self._noise(item, responses[0], scored[0].values[:2])
+        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
+        ladder = self._ladder(item, {}, scored, noise)
+        yield from self._of_fields(item, responses, scored, ladder)
         return list(_measurements(item, responses, scored, noise))
-
-    def _noise(
-        self, item: ContextItem, response: tuple[int, ...], scores: FloatArray, begun: FloatArray | None = None
-    ) -> Trial[FloatArray | None]:
-        """See `neighbourhood_noise`; None where the run has other cases measure it."""
-        if not item.measures_noise:
-            return None
-        return (yield from neighbourhood_noise(item, response, self.reduction, scores, begun))
 
     def _documents(self, item: ContextItem) -> dict[str, tuple[str, ...]]:
         """Documents to score before their sentences, with these."""
@@ -237,13 +231,11 @@ class Influence(Measure):
     def _of_search(
         self, item: ContextItem, responses: Sequence[tuple[int, ...]], found: SearchScores
     ) -> Trial[list[Measurement]]:
-        begun = None
-        if item.model_noise_nats is None and item.measures_noise:
-            # The search has left the states of the whole context.
-            begun = yield from token_by_token(item, responses[0], self.reduction)
+        # The search has left the states of the whole context.
+        begun = yield from token_by_token(item, responses[0], self.reduction)
         names = [span.name for span in item.spans if span.name in found.cuts]
         scored = yield from self._scored(item, responses, names, found)
-        noise = yield from self._noise(item, responses[0], found.values[:2], begun)
+        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, found.values[:2], begun)
         measurements = [*_measurements(item, responses, scored, noise)]
         for statistic, rows in ((SCREENED, found.hidden), (GROUPED, found.groups)):
             for name, row in rows.items():
@@ -262,9 +254,9 @@ class Influence(Measure):
         within = {part for parts in sentences.values() for part in parts}
         names = [name for name in _without_documents(item, sentences) if name not in within]
         scored = yield from self._scored(item, responses, names)
-        noise = yield from self._noise(item, responses[0], scored[0].values[:2])
+        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
 
-        ladder = Ladder(item, sentences, scored, np.zeros(len(responses[0])) if noise is None else noise, self._n_bare)
+        ladder = self._ladder(item, sentences, scored, noise)
         documents = ladder.documents()
         left_out = [part for name in documents for part in sentences[name]]
         bare = (item.blank,) * self._n_bare
@@ -278,7 +270,37 @@ class Influence(Measure):
                 further = (*bare, *(item.alone[name] for name in alone))
                 (answer,) = yield self._requests(item, responses[:1], [further])
                 scored[0].alone |= zip(alone, answer.values[self._n_bare :], strict=True)
+        yield from self._of_fields(item, responses, scored, ladder)
         return list(_measurements(item, responses, scored, noise))
+
+    def _ladder(
+        self,
+        item: ContextItem,
+        sentences: Mapping[str, Sequence[str]],
+        scored: Sequence[PieceScores],
+        noise: FloatArray | None,
+    ) -> Ladder:
+        of_tokens = np.zeros(len(scored[0].whole)) if noise is None else noise
+        return Ladder(item, sentences, scored, of_tokens, self._n_bare)
+
+    def _of_fields(
+        self, item: ContextItem, responses: Sequence[tuple[int, ...]], scored: Sequence[PieceScores], ladder: Ladder
+    ) -> Trial[None]:
+        """Measure values of records one by one where those that were measured together matter."""
+        together = measured_together(item.spans)
+        names = [part for name in ladder.matter(together) for part in together[name]]
+        if not names:
+            return
+        bare = (item.blank,) * self._n_bare
+        without = tuple(item.cuts[name] for name in names)
+        prompts = [(*bare, *without)] * len(responses)
+        prompts[0] = (*bare, *without, *(item.alone[name] for name in names))
+        answers = yield self._requests(item, responses, prompts)
+        for i, (response_scored, answer) in enumerate(zip(scored, answers, strict=True)):
+            rows = iter(answer.values[self._n_bare :])
+            response_scored.cuts |= {name: next(rows) for name in names}
+            if i == 0:
+                response_scored.alone |= {name: next(rows) for name in names}
 
 
 def _measurements(
@@ -320,5 +342,9 @@ def _contrasts(
 
 
 def _without_documents(item: ContextItem, kept: Collection[str] = ()) -> list[str]:
-    """Names of the pieces, without the documents that have sentences of their own unless they are `kept`."""
-    return [span.name for span in item.spans if span.kind != "document" or span.name in kept]
+    """Names of the pieces, without the documents that have sentences of their own unless they are `kept`, and without
+    values that are measured together first."""
+    within = {part for parts in measured_together(item.spans).values() for part in parts}
+    return [
+        span.name for span in item.spans if span.name not in within and (span.kind != "document" or span.name in kept)
+    ]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from leakmeter.core.plain import excerpt, n_listed
-from leakmeter.instruments.influence import context, disclosure_report, findings, ladder, search_report
+from leakmeter.instruments.influence import (
+    context,
+    conversations,
+    disclosure_report,
+    findings,
+    ladder,
+    search_report,
+)
 from leakmeter.instruments.influence.disclosures import LEAST_NATS
 from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
 from leakmeter.instruments.influence.search_report import is_partial, units_left
@@ -17,7 +23,13 @@ from leakmeter.report import scale
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import GIVEN_RESPONSE, NO_GUARANTEE, is_of_system_prompts, mean_text, posterior_cell
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
-from leakmeter.stats.stats import BELOW_NOISE, BELOW_PLACEBO, FEWEST_FOR_INTERVAL, interval_of_share
+from leakmeter.stats.stats import (
+    BELOW_NOISE,
+    BELOW_PLACEBO,
+    FEWEST_FOR_INTERVAL,
+    interval_of_share,
+    is_above_baselines,
+)
 from leakmeter.text.exemplars import EXEMPLAR
 
 _LISTED: Final = 12
@@ -62,6 +74,8 @@ _ADVICE_OF_EXEMPLARS: Final = {
         "replace or drop exemplars that must stay secret, or ship generated ones (leakmeter generate)",
     ),
 }
+_POSTERIOR: Final = "Posterior"
+_FINDING: Final = "Finding"
 _NOTES: Final[tuple[tuple[str, str], ...]] = (
     (
         "Without it",
@@ -69,9 +83,14 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
         "without signs. It measures how much moved; no posterior follows from it.",
     ),
     (
-        "Posterior",
+        _POSTERIOR,
         "1 / (1 + exp(−signed)), by Bayes’ rule from even odds; not shown for single tokens, nor where the "
-        "signed or unsigned sum is not above those of the noise and the placebo.",
+        "signed or unsigned sum is not above those of the noise and the placebo, nor for responses that were given.",
+    ),
+    (
+        _FINDING,
+        "of a response that was given: whether the signed and the unsigned sum are above those of the noise and the "
+        "placebo. No posterior follows, since another model may have written it.",
     ),
     ("Alone", "a fact stated twice reads low when either mention is removed, and high when it is the only one left."),
     (_SURROGATE, "what is lost then came from the context, not from the model’s own knowledge."),
@@ -82,6 +101,8 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
 
 
 def report(cases: Sequence[InfluenceResult]) -> b.Report:
+    of_list = disclosure_report.listed(cases)
+    cases, cut = [case for case, _ in of_list], [n_cut for _, n_cut in of_list]
     first, *others = map(context.settings, cases)
     shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     several = len(cases) > 1
@@ -90,12 +111,16 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
         responses, title = f"{len(cases):,} responses", f"Influence of the {_whole(cases, 's')} on these responses"
     swapped = any(piece.swapped_nats is not None for case in cases for piece in case.pieces)
     searched = any(case.search is not None for case in cases)
-    facts = [note for note in _NOTES if swapped or note[0] != _SURROGATE]
+    drawn = [case.response.sampled for case in cases]
+    shown = {_SURROGATE: swapped, _POSTERIOR: any(drawn), _FINDING: not all(drawn)}
+    facts = [note for note in _NOTES if shown.get(note[0], True)]
     notes: list[b.Block] = [b.Facts([*facts, *(search_report.NOTES if searched else ())])]
     if several and shared:
         notes.insert(0, b.HeadedBlocks("How it was measured", b.facts_of(shared)))
     sections = disclosure_report.sections_of(cases, [_weight(case) for case in cases]) if several else {}
-    overview = [*_overview(cases, sections), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
+    overview = (
+        [*_overview(cases, sections, sum(cut)), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
+    )
     listed = disclosure_report.tables(cases, sections) if several else ()
     index = [*_INDEX, (b.Column("Missed by the search"), search_report.cell)] if searched else _INDEX
     piece = _piece(cases[0])
@@ -108,7 +133,7 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     return b.Report(
         title=title,
         measure="influence",
-        blocks=[*overview, *listed, *charts(cases)],
+        blocks=[*overview, *listed, *conversations.blocks(cases, sections), *charts(cases)],
         lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} and the same response was "
         "scored again. The change of its log-probability, added up over its tokens, is the influence of that "
         f"{piece} on the response, in nats.",
@@ -116,29 +141,31 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
         sections=[
             b.Section(
                 b.Untrusted(case.id, 80),
-                b.Later(partial(_blocks, case, shared if several else {})),
+                b.Later(partial(_blocks, case, shared if several else {}, n_cut)),
                 b.cells(index, case),
                 weight=_weight(case),
             )
-            for case in cases
+            for case, n_cut in of_list
         ],
         index=b.heads(index),
         index_caption="Responses, those with personal or secret disclosures first" if several else "",
         sections_left_out="that disclose less",
         notes=notes,
         guide_to="piece",
+        has_posteriors=any(drawn),
     )
 
 
-def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> Iterator[b.Block]:
+def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str], n_cut: int) -> Iterator[b.Block]:
     yield disclosure_report.headline(cases, sections)
-    yield from disclosure_report.further(cases)
+    yield from disclosure_report.further(cases, n_cut)
     n, values = len(cases), [case.whole_nats for case in cases]
     above = sum(map(findings.is_finding, cases))
     share = scale.share_in(above / n, interval_of_share(above, n))
     n_given = sum(not case.response.sampled for case in cases)
     opening = "For the scoring model, the" if n_given else "The"
-    noun = "given responses" if n_given == n else "responses"
+    nouns = f"{disclosure_report.noun_of(cases)}s" if any(case.channel for case in cases) else "responses"
+    noun = f"given {nouns}" if n_given == n else nouns
     yield b.Text(
         f"{opening} {_whole(cases, 's')} changed {n:,} {noun} by {mean_text(values)} on average, and one by "
         f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ({share}) by more than an irrelevant text."
@@ -174,10 +201,9 @@ def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult
         above = [case for case in cases if context.leader(case) is not None]
         met: dict[str, Sequence[InfluenceResult]] = {"spare": above} if above else {"nothing": cases}
     else:
-        reworded = {case.id for case, _ in disclosure_report.retold_of_all(cases)}
         met = {
             "personal": [case for case in cases if disclosure_report.personal(case)],
-            "retold": [case for case in cases if case.id in reworded],
+            "retold": [case for case in cases if disclosure_report.retold(case)],
             "whole": [case for case in cases if findings.is_finding(case) and not case.disclosed],
         }
         if not any(met.values()):
@@ -211,9 +237,9 @@ _INDEX: Final[b.Columns[InfluenceResult]] = [
 ]
 
 
-def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
+def _blocks(case: InfluenceResult, shared: dict[str, str], n_cut: int) -> Iterator[b.Block]:
     yield disclosure_report.headline([case])
-    yield from disclosure_report.further([case])
+    yield from disclosure_report.further([case], n_cut)
     yield b.Text((f"{verdict(case)} ", *b.parts(_conclusion(case))))
     yield from search_report.blocks(case)
     yield from _unmeasured(case)
@@ -256,10 +282,12 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
         return f"{posterior(case)} {none}"
     ablated = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
-    sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was in the context."
+    sure = ""
+    if piece.posterior is not None:
+        sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was in the context."
     moved_nats = nats_text(piece.nats)
     moved = f"”: ablating {ablated} moves the response by {moved_nats}\u00a0nats{irrelevant}."
-    called = piece.name if case.unit == EXEMPLAR or piece.kind == "document" else piece.text
+    called = piece.name if case.unit == EXEMPLAR or piece.kind in ("document", "fields") else piece.text
     strongest = f"{_piece(case)}{search_report.scored(case)} is {'the document ' * (piece.kind == 'document')}"
     return (
         posterior(case),
@@ -271,12 +299,8 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
 
 def _attribution(case: InfluenceResult) -> b.Attribution:
     pieces = case.pieces
-    response = case.response
-    floors = _token_floors(case, case.placebo_alone_per_token_nats, is_finding=findings.is_finding(case))
-    tokens = [
-        b.Segment(b.Untrusted(token), nats if nats > floor else 0.0, note=scale.nats_cell(nats))
-        for token, nats, floor in zip(response.tokens, case.whole_per_token_nats, floors, strict=True)
-    ]
+    floors = context.token_floors(case, case.placebo_alone_per_token_nats, is_finding=findings.is_finding(case))
+    tokens = context.coloured_tokens(case)
     query: tuple[b.Block, ...] = (b.Text(b.Untrusted(case.query), "prose", heading="Query"),) if case.query else ()
     units = "Exemplars" if case.unit == EXEMPLAR else "Pieces of the context"
     if search_report.is_partial(case):
@@ -304,22 +328,12 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
         nats=[piece.nats if findings.is_finding(case, piece) else 0.0 for piece in pieces],
         signed_by_token=[piece.signed_per_token_nats for piece in pieces],
         whole_signed_by_token=case.whole_signed_per_token_nats,
-        floor_by_token=_token_floors(case, case.placebo_per_token_nats),
+        floor_by_token=context.token_floors(case, case.placebo_per_token_nats),
         whole_floor_by_token=floors,
         beside=query,
         partly=search_report.is_partial(case),
         disclosures=disclosure_report.disclosures(case),
     )
-
-
-def _token_floors(
-    case: InfluenceResult, placebo: Sequence[float] | None, *, is_finding: bool = True
-) -> Sequence[float]:
-    """Of each token its noise, or the placebo's effect if that is more; infinite without a finding."""
-    noise = case.noise_floor_per_token_nats
-    if not is_finding:
-        return [math.inf] * len(case.response.tokens)
-    return [max(noise, nats) for nats in placebo] if placebo else [noise] * len(case.response.tokens)
 
 
 def _context(case: InfluenceResult) -> b.ShadedText:
@@ -389,7 +403,12 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
             True,
         ),
         (b.Column("Alone", "nats", role="whole", detail=True), lambda piece: piece.alone_nats, has_alone),
-        (b.Column("Posterior", "posterior", role="whole"), lambda piece: _posterior(case, piece), True),
+        (
+            b.Column(_POSTERIOR, "posterior", role="whole"),
+            lambda piece: _posterior(case, piece),
+            case.response.sampled,
+        ),
+        (b.Column(_FINDING, role="whole"), lambda piece: _posterior(case, piece), not case.response.sampled),
         (
             b.Column("Over samples", role="whole", detail=True),
             lambda piece: _over_samples(piece, "") or scale.NOT_MEASURED,
@@ -402,9 +421,7 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
         piece = case.pieces[index]
         cells = [cell(piece) for _, cell in shown]
         rows.append(b.Row(cells, piece=index, quiet=not findings.is_finding(case, piece)))
-    noise = f"{nats_text(case.noise_floor_nats)}\u00a0nats"
-    if case.noise_cases is not None:
-        noise += f", the most of a token of {case.noise_cases} other cases at each token"
+    noise = f"{nats_text(case.noise_floor_nats)}\u00a0nats{context.whose_noise(case)}"
     marks = [b.Mark("noise floor", case.noise_floor_nats, noise)]
     if case.placebo_nats is not None:
         unsigned, signed = nats_text(case.placebo_nats), nats_text(case.placebo_signed_nats)
@@ -460,10 +477,10 @@ def _placebo_flag(case: InfluenceResult, piece: PieceInfluence) -> str:
 
 
 def _posterior(case: InfluenceResult, piece: PieceInfluence) -> b.Cell:
-    """The posterior, or the baseline that the piece is below."""
+    """The posterior, or that of a given response there is none, or the baseline that the piece is below."""
     if findings.is_finding(case, piece):
-        return piece.posterior
-    return posterior_cell(piece) if piece.posterior is None else "<\u00a0placebo"
+        return "yes" if piece.posterior is None else piece.posterior
+    return "<\u00a0placebo" if is_above_baselines(piece.posterior, piece.posterior_note) else posterior_cell(piece)
 
 
 def _samples(case: InfluenceResult) -> Iterator[b.Block]:
@@ -530,8 +547,9 @@ def posterior(case: InfluenceResult) -> str:
         return f"So it is not known what a reader of the response learns about whether this {_whole([case])} was there."
     if context.is_nothing(case, case.whole_nats):
         return f"A reader of the response learns nothing about whether this {_whole([case])} was there."
-    if case.whole_posterior is not None and not findings.is_finding(case):
-        return "No posterior is shown: the unsigned sum is no larger than an irrelevant text’s."
+    if is_above_baselines(case.whole_posterior, case.whole_posterior_note) and not findings.is_finding(case):
+        no_posterior = "No posterior is shown: the" if case.response.sampled else "The"
+        return f"{no_posterior} unsigned sum is no larger than an irrelevant text’s."
     return context.posterior_sentence(case, "whole_", f"this {_whole([case])}")
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core.item import LEVELS
+from leakmeter.core.case import Channel
+from leakmeter.core.item import IRRELEVANT, LEVELS, measured_together
 from leakmeter.core.measure import COUNT, NATS, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import (
@@ -29,7 +31,7 @@ from leakmeter.core.quantity import (
 )
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, doubt, with_noise_of
-from leakmeter.engine.storage.kept import Count, FieldError, KeptCase
+from leakmeter.engine.storage.kept import Count, FieldError, Flag, KeptCase
 from leakmeter.engine.storage.kept import Series as KeptSeries
 from leakmeter.instruments.influence.controls import ControlContext, FalseAlarms
 from leakmeter.instruments.influence.disclosures import Disclosure, examined
@@ -52,6 +54,42 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SaidBefore(Record):
+    """A text of a conversation: what was said, called or read before a response."""
+
+    role: str
+    """Of its message; 'call' for the arguments of a call."""
+    name: str
+    """What it is called by; of a call the tool."""
+    text: str = field(repr=False)
+    is_source: bool
+    """Whether it was read: a result of a tool, or a document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptSaid(Record):
+    role: str
+    name: str
+    text: str
+    is_source: Flag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptEmission(Record):
+    """What a response was in its conversation; see `core.case.emission_texts`."""
+
+    conversation: str
+    turn: Count
+    channel: str
+    recipient: str
+    before: tuple[KeptSaid, ...]
+
+    def __post_init__(self) -> None:
+        if self.channel not in get_args(Channel):
+            raise FieldError("channel", f"is none of {', '.join(get_args(Channel))}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptContextCase(KeptCase):
     """The texts of a case with a context, and what tells values that are personal or secret."""
 
@@ -60,6 +98,7 @@ class KeptContextCase(KeptCase):
     region: str = REGION
     control_words: Mapping[str, tuple[Count, ...]] = field(default_factory=dict)
     """Of each control hashes of the words that it says and another control does not; see `text.controls`."""
+    emission: KeptEmission | None = None
 
     @override
     def __post_init__(self) -> None:
@@ -119,14 +158,18 @@ class KeptInfluence(KeptContextCase):
         documents = {span.document for span in self.spans if span.kind == "document" and span.name in scored}
         left_in: set[str] = set()
         for document in documents:
-            parts = {span.name for span in self.spans if span.kind == "unit" and span.document == document}
+            parts = {span.name for span in self.spans if span.kind in ("unit", "fields") and span.document == document}
             left_in |= set() if parts & scored else parts
+        # Of values that were measured together too.
+        for members in measured_together(self.spans).values():
+            left_in |= set() if {*members} & scored else {*members}
         names = [
             span.name
             for span in self.spans
             if span.name not in left_in and (span.kind != "document" or span.name in scored)
         ]
-        alone = {span.name for span in self.spans if span.kind != "unit" or span.document not in documents}
+        within = {span.name for span in self.spans if span.kind in ("unit", "fields") and span.document in documents}
+        alone = {span.name for span in self.spans} - within
         return names, [name for name in names if name in alone]
 
     def _check_search(self, scored: Sequence[str], measurements: Sequence[Measurement]) -> None:
@@ -164,7 +207,8 @@ class PieceInfluence(ContextPiece):
     that was not scored so, since leaving sentences out accounts for what its document does."""
     posterior: float | None
     """Probability, from even odds, that an observer of the response gives to the piece having been there:
-    1 / (1 + e^−signed_nats). None where |signed_nats| is not above the noise floor and the placebo's."""
+    1 / (1 + e^−signed_nats). None where |signed_nats| is not above the noise floor and the placebo's, and where the
+    response was given: it is right for what the scoring model drew, and not for what another model wrote."""
     posterior_note: str | None
     """Why there is no posterior; None where there is one."""
     below_noise_floor: bool
@@ -211,6 +255,7 @@ class ContextResult(Result):
         *DEFINING,
         *(f"prompts.{name}" for name in ("group", "region", "entity_patterns", "ner", "sensitive")),
     )
+    label_fields: ClassVar = ("conversation", "turn", "channel", "recipient")
 
     statistics: ClassVar[frozenset[str]]
     """All that it is made of; what a run keeps beside these is not read."""
@@ -253,6 +298,23 @@ class ContextResult(Result):
     unmeasured_answers: int | None = field(default=None, metadata={SELDOM: True})
     """Earlier answers of the chat that were not measured, as no case of the run ends with them. There only where it is
     so."""
+    conversation: str | None = field(default=None, metadata={SELDOM: True})
+    """Id of the conversation in which the response was said. There only for a turn of one."""
+    turn: int | None = field(default=None, metadata={SELDOM: True})
+    """Number of the model's turn, from 1. There only for a turn of a conversation."""
+    channel: str | None = field(default=None, metadata={SELDOM: True})
+    """Where the response went: 'answer' to the user, 'tool' as arguments of a call, 'agent' to another agent, 'memory',
+    or 'reasoning', which nobody received. There only for a turn of a conversation."""
+    recipient: str | None = field(default=None, metadata={SELDOM: True})
+    """Who received it: 'user', or the tool, agent or memory by its name. There only for a turn of a conversation."""
+    said_before: tuple[SaidBefore, ...] = field(default=(), metadata={SELDOM: True}, repr=False)
+    """What was said, called and read since the case before it of the same conversation. There only for a turn of a
+    conversation."""
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the user received it."""
+        return self.channel in (None, "answer")
 
     @classmethod
     def of_context(
@@ -268,7 +330,12 @@ class ContextResult(Result):
         is_partly_read = any(statistic not in cls.statistics for _, statistic, _ in series)
         if is_partly_read:
             warnings = [*warnings, _PARTLY_READ]
-        posterior = posterior_of(signed_sum(whole), noise_nats=float(noise.sum()), placebo_nats=placebo_nats)
+        posterior = posterior_of(
+            signed_sum(whole),
+            noise_nats=float(noise.sum()),
+            placebo_nats=placebo_nats,
+            is_drawn=texts["sampled"],
+        )
         return {
             **cls.common(texts, warnings),
             **{name: texts[name] for name in ("unit", "removal", "template", "query", "context", "truncated_tokens")},
@@ -286,7 +353,16 @@ class ContextResult(Result):
             "is_partly_read": is_partly_read or None,
             "unmarked_query_tokens": texts.get("unmarked_query_tokens"),
             "unmeasured_answers": texts.get("unmeasured_answers"),
+            **_emission_fields(texts.get("emission")),
         }
+
+
+def _emission_fields(emission: Mapping[str, Any] | None) -> JsonObject:
+    if emission is None:
+        return {}
+    before = tuple(SaidBefore(**said) for said in emission["before"])
+    names = ("conversation", "turn", "channel", "recipient")
+    return {**{name: emission[name] for name in names}, "said_before": before}
 
 
 _WHOLE: Final = at("whole_nats")
@@ -332,6 +408,21 @@ _SHOWN_ONLY: Final = LowerBound(
 )
 
 
+_PLACES_OF_CHANNELS: Final[Mapping[Channel, str]] = {
+    "answer": "answers to the user",
+    "tool": "arguments of calls of tools",
+    "agent": "messages to other agents",
+    "memory": "what was written to a memory",
+}
+
+
+def _personal_in(channel: Channel, case: CaseResult) -> float | None:
+    """Personal or secret disclosures of a turn of a conversation in that channel; None of other cases."""
+    if case.channel != channel:
+        return None
+    return float(sum(disclosure.is_sensitive for disclosure in case.disclosed))
+
+
 _QUANTITIES: Final[Quantities] = (
     of_response(
         "influence",
@@ -369,7 +460,8 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "influence.disclosures",
         "disclosures",
-        "Number of spans of the response that disclose the context, whatever their content.",
+        "Number of spans of the response that disclose the context, whatever their content; a report lists fewer where "
+        "contexts of other cases do as much.",
         lambda case: float(len(case.disclosed)),
         lower_bound=_PARTLY_KNOWN,
         usual="max",
@@ -381,6 +473,17 @@ _QUANTITIES: Final[Quantities] = (
         lambda case: float(sum(disclosure.is_sensitive for disclosure in case.disclosed)),
         lower_bound=_PARTLY_KNOWN,
         usual="max",
+    ),
+    *(
+        Quantity(
+            f"influence.personal.{channel}",
+            "disclosures",
+            f"Of turns of conversations, number of personal or secret disclosures in {where}.",
+            partial(_personal_in, channel),
+            lower_bound=_PARTLY_KNOWN,
+            usual="max",
+        )
+        for channel, where in _PLACES_OF_CHANNELS.items()
     ),
     Quantity(
         "influence.worst_disclosure",
@@ -443,6 +546,10 @@ class InfluenceResult(ContextResult):
     controls: tuple[ControlContext, ...] = field(default=(), metadata={SELDOM: True})
     """Contexts of other cases that the response was scored beside: what disclosures are held against, and what the
     rule of disclosures says of each of them. There only where it is so."""
+    irrelevant_contexts: int | None = field(default=None, metadata={SELDOM: True})
+    """Built-in texts that the response was scored beside and disclosures are held against, where the data have no
+    context of another case that could be: nothing is known then of how often the rule is wrong. There only where it is
+    so."""
     whole_signed_per_token_nats: tuple[Unbounded, ...]
     whole_mean_nats: float | None
     """As a piece's, of the whole context."""
@@ -486,10 +593,13 @@ class InfluenceResult(ContextResult):
         n_samples = len(texts["responses"])
         every = texts["spans"]
         texts = {**texts, "spans": [candidate for candidate in every if is_exact(candidate, series, params)]}
+        # Values that were measured together have the numbers of what they are part of.
+        together = {tuple(chars) for span in texts["spans"] if span["kind"] == "fields" for chars in span["ranges"]}
         unmeasured = [
             candidate["document"]
             for candidate in every
             if params.get("search") is None and candidate["kind"] == "unit" and not is_exact(candidate, series, params)
+            if tuple(candidate["ranges"][0]) not in together
         ]
         whole = series[0, "whole", ""]
         placebos = [
@@ -514,6 +624,11 @@ class InfluenceResult(ContextResult):
             pieces=tuple(pieces),
             disclosures=found,
             controls=controls,
+            irrelevant_contexts=sum(
+                sample == 0 and statistic == "control" and name.startswith(f"{IRRELEVANT} ")
+                for sample, statistic, name in series
+            )
+            or None,
             whole_signed_per_token_nats=tuple(whole.tolist()),
             whole_mean_nats=mean,
             whole_interval_nats=interval,
@@ -566,7 +681,9 @@ def _piece(
     noise_nats = float(series[0, "noise", ""].sum())
     nats, alone = _sum(signed), series.get((0, "only_this", span["name"]))
     alone_nats = None if alone is None else _sum(alone)
-    posterior = posterior_of(signed_sum(signed), noise_nats=noise_nats, placebo_nats=placebo_nats)
+    posterior = posterior_of(
+        signed_sum(signed), noise_nats=noise_nats, placebo_nats=placebo_nats, is_drawn=texts["sampled"]
+    )
     mean, interval, worst = over_samples
     return PieceInfluence(
         **PieceInfluence.fields_of(span, texts, series),

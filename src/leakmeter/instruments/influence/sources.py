@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from functools import cached_property
 from typing import Final, Self
 
@@ -13,10 +15,12 @@ import numpy.typing as npt
 import regex
 
 from leakmeter.core.measure import Texts
+from leakmeter.core.plain import SELDOM
 from leakmeter.core.record import JsonObject, Record, Unbounded
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.text.entity_results import PieceSeries, entity_fields
 from leakmeter.text.matching import HIDDEN, Folded, folded
+from leakmeter.text.structured import fields_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +29,9 @@ class ContextPiece(Record):
 
     name: str
     kind: str
-    """'unit', 'value' for one that is said several times, with all its mentions, or 'document' for one that was
-    measured before its sentences."""
-    text: str = field(repr=False)
+    """'unit', 'value' for one that is said several times, with all its mentions, 'document' for one that was measured
+    before its sentences, or 'fields' for values of a record that were measured together first."""
+    text: str = dataclass_field(repr=False)
     start: int
     """First character in the context."""
     end: int
@@ -41,7 +45,7 @@ class ContextPiece(Record):
     """Places that say it; they are ablated together."""
     entity_type: str | None
     """For personal data: 'phone', 'email', 'address', 'date', 'person', or a type of the user's."""
-    entity_value: str | None = field(repr=False)
+    entity_value: str | None = dataclass_field(repr=False)
     """For personal data: its normal form, such as E.164 of a telephone number."""
     repeated: str | None
     """For personal data: whether the response says it, 'verbatim', 'in part' or 'no'."""
@@ -86,7 +90,7 @@ class Source(Record):
 
     piece: str
     document: str | None
-    text: str = field(repr=False)
+    text: str = dataclass_field(repr=False)
     """The words of the context that the span repeats; else the piece."""
     start: int
     """First character in the context."""
@@ -97,6 +101,14 @@ class Source(Record):
     alone_nats: Unbounded | None
     """Σ_t log p̄(y_t | D_i) − log p̄(y_t | ∅) over the span: high where another piece has the same. None where it was not
     measured."""
+    field: str | None = dataclass_field(default=None, metadata={SELDOM: True})
+    """Keys of a record that lead to the value there, such as 'patient.diagnosis'. There only where it is so."""
+
+    @property
+    def place(self) -> str | None:
+        """Its document, and of a record the field: 'ehr.get → diagnosis'; None where there is neither."""
+        parts = [part for part in (self.document, self.field) if part is not None]
+        return " → ".join(parts) or None
 
     @property
     def most_nats(self) -> float:
@@ -142,11 +154,14 @@ class Pieces:
         self._context: str = texts["context"]
         # A measurement that goes on has no names of documents, and asks for none.
         self._documents = [(part["name"], part["start"], part["end"]) for part in texts.get("documents", ())]
+        self.fields = fields_of(self._context, [(start, end) for _, start, end in self._documents])
+        """Of records, in the order of the context."""
         # Without numbers a document is only what its sentences are.
         self._spans: list[JsonObject] = [
             span
             for span in texts["spans"]
-            if span["kind"] == "unit" or (span["kind"] == "document" and (0, "without_this", span["name"]) in series)
+            if span["kind"] == "unit"
+            or (span["kind"] in ("document", "fields") and (0, "without_this", span["name"]) in series)
         ]
         self._are_units = np.asarray([span["kind"] == "unit" for span in self._spans], dtype=bool)
         self._without, self._alone = (
@@ -158,28 +173,53 @@ class Pieces:
         lost = self._without[:, last] - self._without[:, first]
         return None if np.isnan(lost).all() else int(np.nanargmax(lost))
 
-    def sources(self, words: str, *, is_value: bool, first: int, last: int, nats: float) -> list[tuple[Source, bool]]:
+    def sources(
+        self,
+        words: str,
+        *,
+        is_value: bool,
+        first: int,
+        last: int,
+        nats: float,
+        fields: Sequence[SourceRange] = (),
+        is_reworded: bool = False,
+    ) -> list[tuple[Source, bool]]:
         """The pieces that a span, [first, last) of the response, came from, most nats first, each with whether it has
         the span's words; a value's are found however they are written. `nats` is what the whole context does to the
-        span. A piece that says the words in several documents is a source of each.
+        span. A piece that says the words in several documents is a source of each. `fields` are characters of the
+        context where records have the value, `is_reworded` in other words.
         """
         without, alone = (sums[:, last] - sums[:, first] for sums in (self._without, self._alone))
-        exactly = self._saying_exactly(words)
+        exactly = {} if is_reworded else self._saying_exactly(words)
+        for start, end in fields:
+            for number in self._holding(start, end):
+                places = exactly.setdefault(number, [])
+                if not any(low < end and start < high for low, high in places):
+                    places.append((start, end))
         where = exactly if is_value else {**self._saying(words), **exactly}
+        # Who restricts one piece that says a value has to know of the others, whether the model looked at them or not.
+        chosen = self._apart(exactly) if is_value else []
         # A whole document is a source where no sentence of any is, as of what two of its sentences say together.
-        for among in (self._are_units, np.ones_like(self._are_units)):
-            chosen = _chosen(among, without, alone, where, exactly, nats, is_value=is_value)
+        for among in () if chosen else (self._are_units, np.ones_like(self._are_units)):
+            chosen = _chosen(among, without, alone, where, exactly, nats)
             if chosen:
                 break
-        else:
+        if not chosen:
             chosen = np.flatnonzero(self._are_units & (without > _LEAST_SHARE * nats)).tolist()
         sources = [
-            (self._source(i, place, without[i], alone[i]), i in where)
+            (self._source(i, place, without[i], alone[i]), i in where and not is_reworded)
             for i in chosen
             for place in where.get(i, self._spans[i]["ranges"][:1])
         ]
         sources.sort(key=lambda source: -source[0].most_nats)
         return sources if any(is_copied for _, is_copied in sources) else sources[:_MOST_TOGETHER]
+
+    def _apart(self, numbers: Iterable[int]) -> list[int]:
+        """Of some pieces the units, and the documents of which no unit is among them."""
+        units = [number for number in numbers if self._are_units[number]]
+        held = {self._spans[number]["document"] for number in units}
+        documents = (number for number in numbers if not self._are_units[number])
+        return sorted([*units, *(number for number in documents if self._spans[number]["document"] not in held)])
 
     def _source(self, number: int, place: SourceRange, without: float, alone: float) -> Source:
         span = self._spans[number]
@@ -192,7 +232,22 @@ class Pieces:
             end=end,
             nats=None if np.isnan(without) else float(without),
             alone_nats=None if np.isnan(alone) else float(alone),
+            field=self._field_at(start),
         )
+
+    def _field_at(self, character: int) -> str | None:
+        """Path of the field whose key or value stands there."""
+        at = bisect_right(self._field_starts, character) - 1
+        return self.fields[at].path if at >= 0 and character < self.fields[at].pair[1] else None
+
+    @cached_property
+    def _field_starts(self) -> list[int]:
+        return [one.pair[0] for one in self.fields]
+
+    def _holding(self, start: int, end: int) -> list[int]:
+        """Pieces that have some of these characters."""
+        numbers, starts, ends = self._ranges
+        return sorted({*numbers[(starts < end) & (ends > start)].tolist()})
 
     def _document_at(self, character: int) -> str | None:
         return next((name for name, start, end in self._documents if start <= character < end), None)
@@ -270,17 +325,12 @@ def _chosen(
     where: Collection[int],
     exactly: Collection[int],
     nats: float,
-    *,
-    is_value: bool,
 ) -> list[int]:
     """Pieces that have a span's words, else those that it hangs on, else those that give it alone."""
     most = np.fmax(np.nan_to_num(without, nan=-np.inf), np.nan_to_num(alone, nan=-np.inf))
     saying = [number for number in where if among[number]]
     least = _LEAST_SHARE * max(nats, most[among].max(initial=0.0))
     moving = [number for number in saying if most[number] > least]
-    # Who restricts one piece that says a value has to know of the others, whether the model looked at them or not.
-    if is_value and saying:
-        return saying
     if moving:
         return [number for number in saying if number in moving or number in exactly]
     sole: list[int] = np.flatnonzero(among & (without >= _SOLE * nats)).tolist()

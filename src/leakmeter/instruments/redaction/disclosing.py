@@ -21,8 +21,6 @@ LEFT_WITHOUT_THIS: Final = "left_without_this"
 """log p̄(y_t | D∖R) − log p̄(y_t | D∖R∖D_i) of a piece that is left."""
 ANSWER_LOG_PROB: Final = "answer_log_prob"
 """log p̄(a_t | D∖R) of the answer that is drawn from what is left."""
-ANSWER_NOISE: Final = "answer_noise"
-"""The largest noise of a token of the response, for each token of that answer."""
 ANSWER_PLACEBO: Final = "answer_placebo"
 """What irrelevant words as the only context do to that answer."""
 Tokens = tuple[int, int]
@@ -63,18 +61,18 @@ def after(texts: Texts, series: PieceSeries, cut: Collection[str]) -> list[Discl
 def of_answer(texts: Texts, series: PieceSeries, cut: Collection[str]) -> tuple[Disclosure, ...] | None:
     """What the answer drawn from what is left gives away of that, and values below the floor; None where its
     log-probabilities were not kept, as by earlier versions. Pieces were not measured on it, so that sources are those
-    that have its words."""
+    that have its words; nor was noise, for which the largest of a token of the response stands."""
     if (1, ANSWER_LOG_PROB, "") not in series:
         return None
     answer = {
         (0, "whole", ""): series[1, "whole", ""],
         (0, "log_prob", ""): series[1, ANSWER_LOG_PROB, ""],
-        (0, "noise", ""): series[1, ANSWER_NOISE, ""],
+        (0, "noise", ""): np.full(len(series[1, "whole", ""]), series[0, "noise", ""].max()),
     }
     if (1, ANSWER_PLACEBO, "") in series:
         answer[0, "placebo_alone", ""] = series[1, ANSWER_PLACEBO, ""]
     spans = [{**span, "ranges": ranges} for span, ranges in _left_of(texts, cut)]
-    return disclosures({**texts, "responses": texts["responses"][1:], "spans": spans}, answer)
+    return disclosures({**texts, "responses": texts["responses"][1:], "spans": spans, "sampled": True}, answer)
 
 
 def _left_of(texts: Texts, cut: Collection[str]) -> Iterator[tuple[JsonObject, list[tuple[int, int]]]]:

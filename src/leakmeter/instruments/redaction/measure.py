@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from leakmeter.core.item import ContextItem
-from leakmeter.core.measure import NATS, TOKEN_ID, Measure, Measurement
+from leakmeter.core.measure import NATS, NOISE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.noise import neighbourhood_noise
 from leakmeter.core.prompt import Prompt
@@ -22,7 +22,6 @@ from leakmeter.instruments.influence.scored import check_possible
 from leakmeter.instruments.influence.search import Search, hiding_of, screened, states_of
 from leakmeter.instruments.redaction.disclosing import (
     ANSWER_LOG_PROB,
-    ANSWER_NOISE,
     ANSWER_PLACEBO,
     LEFT_WITHOUT_THIS,
     ONLY_THIS,
@@ -80,7 +79,7 @@ class Redaction(Measure):
     sources left. With `max_loss` too, pieces are then cut until that is met. Pieces that can be put back, alone, with
     no more disclosed then are: first the one with which the rest of the response is likeliest. Statistics beside those
     above are `only_this` and `without_this` of each unit, as of influence; `left_without_this`, the latter with the
-    plan; and `placebo` by number, with an irrelevant piece added.
+    plan; and `placebo` by number, with an irrelevant piece added. Each case measures `noise` then, whatever its number.
     """
 
     max_loss: float | None = 1.0
@@ -155,7 +154,10 @@ class Redaction(Measure):
             for (statistic, name, _), row in zip(self._beside(item), scores[2:], strict=True)
         ]
         if self.disclosures:
-            noise = yield from neighbourhood_noise(item, response, self.reduction, scores[:2])
+            # Which pieces are cut depends on the noise, and on no other case.
+            own = replace(item, measures_noise=True)
+            noise = yield from neighbourhood_noise(own, response, self.reduction, scores[:2])
+            assert noise is not None
             series = {(0, each.statistic, each.piece): each.values for each in beside}
             series |= {(0, "log_prob", ""): full, (0, "whole", ""): whole.left}
             series[0, "noise", ""] = noise
@@ -179,18 +181,15 @@ class Redaction(Measure):
             *(measurement(step.statistic, step.left, step.name) for step in steps),
             measurement("left", steps[-1].left if steps else whole.left),
             *([] if all_removed is None else [measurement("all_removed", all_removed)]),
-            measurement("noise", noise),
+            *([] if noise is None else [measurement(NOISE, noise)]),
         ]
         if plan:
             left = item.without(plan)
             after, answered = yield from self._answer(item, left)
             without, with_rest, *irrelevant = answered.values
-            # The noise around it is not measured anew: the largest of a token of the response stands for it.
-            noisy = np.full(len(after), np.max(noise))
             measurements.append(measurement("token", np.asarray(after, dtype=np.float64), unit=TOKEN_ID, sample_=1))
             measurements.append(measurement("whole", with_rest - without, sample_=1))
             measurements.append(measurement(ANSWER_LOG_PROB, with_rest, sample_=1))
-            measurements.append(measurement(ANSWER_NOISE, noisy, sample_=1))
             with np.errstate(invalid="ignore"):  # a token that neither makes possible says nothing
                 measurements += [measurement(ANSWER_PLACEBO, row - without, sample_=1) for row in irrelevant]
         return measurements

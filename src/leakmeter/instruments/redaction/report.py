@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
@@ -72,6 +73,7 @@ _ADVICE_OF_DISCLOSURES: Final = {
 }
 _LINES_AT_MOST: Final = 200
 _BACK: Final = "put back"
+_POSTERIOR: Final = "Posterior"
 _NOTES: Final[tuple[tuple[str, str], ...]] = (
     (
         "Left",
@@ -81,9 +83,9 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
     ),
     ("Change", "against the step before."),
     (
-        "Posterior",
+        _POSTERIOR,
         "1 / (1 + exp(−signed)), before and after; not shown where the signed or unsigned sum is not above those of "
-        "the noise and of irrelevant words.",
+        "the noise and of irrelevant words, nor for responses that were given.",
     ),
     ("Colours", "begin at the influence of irrelevant words as the only context."),
 )  # fmt: skip
@@ -91,6 +93,7 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
 
 def report(cases: Sequence[RedactionResult]) -> b.Report:
     several, discloses = len(cases) > 1, any(case.disclosed is not None for case in cases)
+    has_posteriors = any(case.response.sampled for case in cases)
     columns = _index(discloses=discloses)
     goal = (
         "until the response disclosed nothing personal or secret from the remaining text"
@@ -121,8 +124,9 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
         index=b.heads(columns),
         index_caption="Plans, largest remaining influence first" if several else "",
         sections_left_out="with less left",
-        notes=[b.Facts(_NOTES)],
+        notes=[b.Facts([note for note in _NOTES if note[0] != _POSTERIOR or has_posteriors])],
         guide_to="context",
+        has_posteriors=has_posteriors,
         scripted=False,
     )
 
@@ -427,7 +431,7 @@ def _tokens(
 
 # ---- the way to the limit -------------------------------------------------------------------------------------------
 def _steps(case: RedactionResult) -> b.Table:
-    columns = (
+    columns = [
         b.Column("#", "count"),
         b.Column("Step"),
         b.Column("Piece"),
@@ -435,8 +439,8 @@ def _steps(case: RedactionResult) -> b.Table:
         b.Column("Left", "nats", "nats", shade=True),
         b.Column("Change", "signed_nats", on="wide", detail=True),
         b.Column("Signed", "signed_nats", on="wide"),
-        b.Column("Posterior", "posterior"),
-    )
+        b.Column(_POSTERIOR, "posterior"),
+    ]
     whole: tuple[b.Cell, ...] = (0, "", "", "the whole context", _coloured(case.whole_nats, case), "")
     limit = -1.0 if case.max_loss_nats is None else case.max_loss_nats
     within = case.whole_nats <= limit
@@ -455,6 +459,10 @@ def _steps(case: RedactionResult) -> b.Table:
             _posterior(case, step, step.left_nats, "left_"),
         )
         rows.append(b.Row(cells, strong=step.left_nats <= limit))
+    if not case.response.sampled:
+        # Of a response that was given no posterior follows.
+        columns.pop()
+        rows = [replace(row, cells=row.cells[:-1]) for row in rows]
     goal = [] if case.disclosed is None else ["nothing personal or secret is disclosed"]
     if case.max_loss_nats is not None:
         goal.append(f"at most {limit:g} nats are left")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measure import NOISE, Measurement, Params, Texts
+from leakmeter.core.measure import Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM, excerpt
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, SoFar, at, of_response
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
@@ -21,7 +21,6 @@ from leakmeter.instruments.influence.search import Search
 from leakmeter.instruments.influence.sources import ContextPiece, signed_size, signed_sum
 from leakmeter.instruments.redaction.disclosing import (
     ANSWER_LOG_PROB,
-    ANSWER_NOISE,
     ANSWER_PLACEBO,
     LEFT_WITHOUT_THIS,
     ONLY_THIS,
@@ -44,6 +43,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_ANSWER_NOISE: Final = "answer_noise"
+"""In runs of earlier versions: the largest noise of a token of the response, for each token of the new answer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRedaction(KeptContextCase):
     """The texts of a case: the response, and where pieces are cut the one drawn from what is left."""
@@ -58,10 +61,10 @@ class KeptRedaction(KeptContextCase):
         discloses = bool(params.get("disclosures"))
         yield KeptSeries("log_prob", first, is_needed=discloses)
         yield KeptSeries("left", first)
-        yield KeptSeries("noise", first)
+        yield KeptSeries("noise", first, is_needed=False)
         yield KeptSeries("placebo", first, None if discloses else ("",), is_needed=False)
         yield KeptSeries("all_removed", first, is_needed=False)
-        for statistic in (ANSWER_LOG_PROB, ANSWER_NOISE, ANSWER_PLACEBO):
+        for statistic in (ANSWER_LOG_PROB, _ANSWER_NOISE, ANSWER_PLACEBO):
             yield KeptSeries(statistic, self.token_counts, is_needed=False)
         for statistic in (REMOVED, PUT_BACK):
             yield KeptSeries(statistic, first, names, is_needed=False)
@@ -92,7 +95,8 @@ class RedactionStep(Record):
     left_signed_nats: Unbounded
     left_posterior: float | None
     """1 / (1 + e^−left_signed_nats): from even odds, that what is left was there; None where the signed sum is not
-    above the noise floor and the placebo's."""
+    above the noise floor and the placebo's, and where the response was given: it is right for what the scoring model
+    drew, and not for what another model wrote."""
     left_posterior_note: str | None
     """Why there is no posterior; None where there is one."""
     change_nats: Unbounded
@@ -197,7 +201,7 @@ class RedactionResult(ContextResult):
     kept: ClassVar = KeptRedaction
     statistics: ClassVar = frozenset(
         ("token", "log_prob", "whole", "noise", "left", "placebo", "all_removed", REMOVED, PUT_BACK,
-         ONLY_THIS, WITHOUT_THIS, LEFT_WITHOUT_THIS, ANSWER_LOG_PROB, ANSWER_NOISE, ANSWER_PLACEBO)
+         ONLY_THIS, WITHOUT_THIS, LEFT_WITHOUT_THIS, ANSWER_LOG_PROB, _ANSWER_NOISE, ANSWER_PLACEBO)
     )  # fmt: skip
     quantities: ClassVar = _QUANTITIES
     so_far: ClassVar = (
@@ -243,7 +247,7 @@ class RedactionResult(ContextResult):
     def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
         for texts, measurements in carried(parts):
-            yield cls._from_part(texts, with_noise_of(texts, measurements, (NOISE, ANSWER_NOISE)), params)
+            yield cls._from_part(texts, with_noise_of(texts, measurements), params)
 
     @classmethod
     def _from_part(cls, texts: Texts, measurements: Sequence[Measurement], params: Params) -> Self:
@@ -257,7 +261,9 @@ class RedactionResult(ContextResult):
 
         def amounts(values: FloatArray) -> JsonObject:
             signed = signed_sum(values)
-            posterior = posterior_of(signed, noise_nats=noise_nats, placebo_nats=placebo_signed_nats)
+            posterior = posterior_of(
+                signed, noise_nats=noise_nats, placebo_nats=placebo_signed_nats, is_drawn=texts["sampled"]
+            )
             return {
                 "left_nats": _sum(values),
                 "left_signed_nats": signed,

@@ -98,7 +98,7 @@ def _is_cut(span: Any, held: LoggedFields) -> bool:
 
 
 def _fields(documents: list[list[str | None]]) -> tuple[LoggedFields, ...]:
-    return tuple({"id": id_, "text": text} for id_, text in documents)
+    return tuple({"id": id_, "text": text} for id_, text, _ in documents)
 
 
 def _call(step: _Step, held: LoggedFields) -> LoggedFields:

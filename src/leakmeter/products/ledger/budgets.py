@@ -96,10 +96,10 @@ def _why(groups: Sequence[Pair]) -> str:
     return " and ".join(why)
 
 
-def lines(over: Sequence[Pair]) -> list[str]:
+def lines(over: Sequence[Pair], book: Book) -> list[str]:
     return [
         f"        {nats_text(group.total.largest_running_nats)} nats: {group.item.kind} "
-        f"{group.item.id if group.item.kind == DOCUMENT else shown(group.item.id)}"
+        f"{book.called(group.item.id) if group.item.kind == DOCUMENT else shown(group.item.id)}"
         f"{'' if group.recipient is None else f', recipient {shown(group.recipient)}'}"
         f", {counted(group.total.n_answers, 'answer')}{'' if group.is_known else f'; not known: {_why([group])}'}"
         for group in over

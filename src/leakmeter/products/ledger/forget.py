@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sqlite3
 import unicodedata
@@ -12,7 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from leakmeter.core.plain import counted, excerpt
-from leakmeter.data.traces.places import normalised
+from leakmeter.data.conversation import text_within
+from leakmeter.data.traces.places import hash_of, normalised
 from leakmeter.errors import UsageError
 from leakmeter.products.ledger.keys import RECIPIENT
 from leakmeter.products.ledger.measuring import Measuring
@@ -45,7 +45,8 @@ _NEEDED_NO_MORE: Final = (
     f"disclosures WHERE score NOT IN {_SCORED}",
     "disclosures WHERE content NOT IN (SELECT content FROM looks)",
     "scores WHERE target NOT IN (SELECT content FROM looks UNION SELECT entity FROM mentions)",
-    "names WHERE pseudonym NOT IN (SELECT entity FROM mentions UNION SELECT coalesce(recipient, '') FROM events)",
+    "names WHERE pseudonym NOT IN (SELECT entity FROM mentions UNION SELECT coalesce(recipient, '') FROM events "
+    "UNION SELECT document FROM looks)",
 )
 """Rows that nothing leads to any more, in the order in which they are deleted."""
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -68,7 +69,7 @@ def forget(ledger: Ledger, id_: str, kind: str | None = None) -> Forgotten:
     """Remove everything of one document, subject, recipient or trace. A document's answers stay as answers, without its
     numbers; those of a recipient or a trace go as a whole. What kept texts say of it goes with each answer whose prompt
     had it. The id is a document's or a trace's, or a subject's or recipient's pseudonym, its first eight or more
-    digits, or their name; with `kind` where it is of several."""
+    digits, or their name, or a document's; with `kind` where it is of several."""
     with ledger.measuring():
         # First of all, since it may hold what the ledger does not know of.
         left_over = _tidied(ledger)
@@ -142,6 +143,8 @@ def _named(book: Book, id_: str, kind: str | None) -> tuple[str, set[str]]:
         if kind not in (None, id_kind):
             continue
         exact = {id_} & ids
+        if id_kind == DOCUMENT:
+            exact |= {document for document in ids if id_ in (book.called(document), book.document_names.get(document))}
         if id_kind in (SUBJECT, RECIPIENT):
             exact |= {pseudonym for pseudonym in ids if len(id_) >= LEAST_DIGITS and pseudonym.startswith(id_)}
             if len(exact) > 1:
@@ -282,10 +285,15 @@ def _texts_of_others(book: Book, removed: _Gone, wanted: _Wanted) -> tuple[set[s
             passages |= {
                 text for response in kept_text["responses"] if len(text := normalised(response["text"])) >= _LEAST_SAID
             }
+        pieces: dict[str, list[str]] = {}
         for part in kept_text["documents"]:
-            text = normalised(kept_text["context"][part["start"] : part["end"]])
-            sha256 = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-            passages |= {text} if keys.content(sha256) in removed.contents else set()
+            pieces.setdefault(part["name"], []).append(kept_text["context"][part["start"] : part["end"]])
+        for written in pieces.values():
+            # A record is known by the text that it has, and what stands around documents by its pieces together.
+            texts_of = {*written, *filter(None, map(text_within, written)), "".join(written)}
+            if any(keys.content(hash_of(normalised(text))) in removed.contents for text in texts_of):
+                is_one = len(set(map(normalised, written))) == 1
+                passages |= {text for text in map(normalised, texts_of) if is_one or len(text) >= _LEAST_SAID}
     # Of each word the texts that have it, and whether in capitals somewhere.
     having: dict[str, dict[str, bool]] = {word: {} for word in wanted.words}
     unsure = set[str]()
@@ -349,6 +357,7 @@ def _left(book: Book, removed: _Gone, wanted: _Wanted, unsure: Set[str]) -> tupl
     remaining = [event for event in book.events if event["event"] not in removed.events]
     ids = {id_ for id_, content in book.documents if content not in removed.contents and id_ not in removed.documents}
     ids |= {event[name] for event in remaining for name in ("trace", "span")}
+    ids |= {book.document_names[id_] for id_ in ids if id_ in book.document_names}
     if n_ids := sum(_names_any(id_, wanted.names) for id_ in ids):
         where = f"{counted(n_ids, 'remaining id')} of documents, traces or spans"
         sentences.append(f"The name is in {where}; forget those too.")
@@ -364,7 +373,7 @@ def _left(book: Book, removed: _Gone, wanted: _Wanted, unsure: Set[str]) -> tupl
             f"Kept texts of {counted(len(traces), 'trace')} contain a short or common word of the name, which may mean "
             f"something else{names}. Read them on the ledger's page, and forget each trace that is about the same."
         )
-    if n_names := sum(wanted.is_in(row["name"]) for row in book.ledger.rows("names")):
+    if n_names := sum(wanted.is_in(row["name"]) for row in book.ledger.rows("names") if row["kind"] != DOCUMENT):
         verb = "contains" if n_names == 1 else "contain"
         sentences.append(f"{counted(n_names, 'kept name')} of other people or recipients {verb} a word of the name.")
     if strangers := book.ledger.strangers():

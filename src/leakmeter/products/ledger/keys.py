@@ -7,12 +7,16 @@ Who finds a copy of a ledger cannot test whether a guessed name or text is in it
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from leakmeter.engine.storage.pseudonym import pseudonym
 
 RECIPIENT, SUBJECT, DOCUMENT = "recipient", "subject", "document"
+ANSWER: Final = "answer"
+"""The channel of what a person is shown."""
+_TOOL: Final = re.compile(r"[A-Za-z0-9_.\-/]{1,60}")
 _UNNAMED: Final = "sha256:"
 """Begins the ids of documents that had none: a hash of the text without a key."""
 
@@ -26,8 +30,12 @@ class Keys:
         """Tells whether two ledgers were made with one key."""
         return self._hash("key check")
 
-    def recipient(self, name: str | None) -> str | None:
-        return None if name is None else self._hash(RECIPIENT, name)
+    def recipient(self, name: str | None, channel: str = ANSWER) -> str | None:
+        """A person's pseudonym; a tool, an agent or a memory as it is called, with its channel, as in 'tool:search'."""
+        if name is None or channel == ANSWER:
+            return None if name is None else self._hash(RECIPIENT, name)
+        called = name.removeprefix(f"{channel}:")
+        return f"{channel}:{called if _TOOL.fullmatch(called) else self._hash(RECIPIENT, name)[:16]}"
 
     def entity(self, kind: str, value: str) -> str:
         return self._hash(SUBJECT, kind, value)
@@ -55,10 +63,12 @@ class Keys:
     def answer(self, text: str) -> str:
         return self._hash("answer", text)
 
-    def scored(self, setup: str, messages: Iterable[tuple[str, str]], places: Mapping[str, Any], answer: str) -> str:
-        """Names a measurement. `setup` is of the model and all settings, `messages` have role and text, `places` are
-        those of the documents in them."""
-        text = json.dumps([list(messages), dict(places), answer], ensure_ascii=True, sort_keys=True)
+    def scored(
+        self, setup: str, messages: Iterable[Iterable[Any]], places: Mapping[str, Any], answer: str, *begun: Any
+    ) -> str:
+        """Names a measurement. `setup` is of the model and all settings, `messages` have role and text, and their calls
+        of tools, `places` are those of the documents in them, and `begun` is what was said before the answer."""
+        text = json.dumps([list(messages), dict(places), answer, *begun], ensure_ascii=True, sort_keys=True)
         return self._hash("scored", setup, text)
 
     def _hash(self, *parts: str) -> str:
@@ -66,5 +76,12 @@ class Keys:
         return pseudonym(self._key, *(part.encode(errors="backslashreplace").decode() for part in parts))
 
 
+def channel_of(recipient: str | None) -> str:
+    """Where an emission went, of who received it: a pseudonym is of a person."""
+    return recipient.partition(":")[0] if recipient is not None and ":" in recipient else ANSWER
+
+
 def shown(name: str | None) -> str:
-    return "unknown" if name is None else name[:12]
+    if name is None:
+        return "unknown"
+    return name if channel_of(name) != ANSWER else name[:12]

@@ -18,18 +18,20 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from leakmeter.core.case import ToolCall
 from leakmeter.core.item import Origin
 from leakmeter.core.loaded import LoadedCases, Plan, Preparations
 from leakmeter.core.measure import Texts
 from leakmeter.core.record import JsonObject
 from leakmeter.core.self_check import carried, with_noise_of
 from leakmeter.data.traces import LoggedAnswer, Refused, as_case
+from leakmeter.data.traces.places import normalised
 from leakmeter.errors import DamagedError, LeakmeterError, UsageError, WindowError
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.sources import Source
 from leakmeter.products.ledger import flags
-from leakmeter.products.ledger.keys import RECIPIENT, SUBJECT
+from leakmeter.products.ledger.keys import ANSWER, RECIPIENT, SUBJECT
 from leakmeter.products.ledger.store import Ledger, kept_texts, other_model
 from leakmeter.products.ledger.tables import KEYS, TEXTS
 from leakmeter.products.ledger.turns import Turns
@@ -125,8 +127,13 @@ class Setup:
             document.content_hash: sorted((place.message, place.start, place.end) for place in document.places)
             for document in answer.documents
         }
-        messages = [(message.role, message.content) for message in answer.messages]
-        return ledger.keys.scored(self.id, messages, places, answer.answer)
+        messages = [_written(message.role, message.content, message.calls) for message in answer.messages]
+        begun = () if answer.begun is None else (_written("assistant", answer.begun.text, answer.begun.calls),)
+        return ledger.keys.scored(self.id, messages, places, answer.answer, *begun)
+
+
+def _written(role: str, text: str, calls: Iterable[ToolCall]) -> list[Any]:
+    return [role, text, *([call.name, call.arguments] for call in calls)]
 
 
 Score = Callable[["ReadyPlan"], Iterable["PartContent"]]
@@ -359,7 +366,8 @@ def measured(
         event = _event(ledger, answer, names, scored[names[DOCUMENT]], how, backend.name)
         rows["events"].append(event)
         rows["looks"] += _looks(ledger, answer, event["event"])
-        if how.keep_texts and answer.recipient is not None:
+        rows["names"] += _document_names(ledger, answer)
+        if how.keep_texts and answer.recipient is not None and answer.channel == ANSWER:
             rows["names"].append({"pseudonym": event["recipient"], "kind": RECIPIENT, "name": answer.recipient})
     result.n_measured = len(new & of_event.keys())
     return result
@@ -380,7 +388,9 @@ def _setups(backend: Backend, how: Measuring, temperature: float) -> tuple[list[
     # What decides what personal data is decides too whom disclosures of documents may tell of.
     spec = spec_of(measure, "influence", how.settings(ENTITY).resolved(), backend, ())
     model = {name: value for name, value in spec.model.items() if name not in _NOT_OF_MODEL}
-    return [Setup(unit, how.settings(unit).resolved(), measure, f"{unit}-{spec.id}") for unit in UNITS], model
+    # Disclosures are those of documents: nothing of personal data alone is held against other contexts.
+    measures = {DOCUMENT: measure, ENTITY: replace(measure, controls=0)}
+    return [Setup(unit, how.settings(unit).resolved(), measures[unit], f"{unit}-{spec.id}") for unit in UNITS], model
 
 
 def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) -> tuple[Preparations, dict[str, str]]:
@@ -487,7 +497,7 @@ def _disclosures(
                 "relation": disclosure.relation,
                 "evidence": disclosure.evidence,
                 "nats": disclosure.nats,
-                "posterior": disclosure.posterior,
+                "posterior": None,
                 "first_character": start,
                 "last_character": end - 1,
                 "entities": _told_of(ledger, texts, disclosure, source, entities),
@@ -574,12 +584,14 @@ def _mentions(ledger: Ledger, texts: Texts, span: JsonObject, contents: Mapping[
     entity = span["entity"]
     is_person = entity["type"] == "person"
     counts: Counter[str] = Counter()
-    first: dict[str, int] = {}
+    seen: set[tuple[str, str]] = set()
     for document in texts["documents"]:
-        # A document may stand in several places, which all say the same: one of them is counted.
-        if first.setdefault(document["name"], document["start"]) == document["start"]:
-            inside = [a for a, _ in span["ranges"] if document["start"] <= a < document["end"]]
-            counts[document["name"]] += len(inside)
+        start, end = document["start"], document["end"]
+        # Of a document's places those that say the same count once.
+        said = document["name"], normalised(texts["context"][start:end])
+        if said not in seen:
+            seen.add(said)
+            counts[document["name"]] += sum(start <= first < end for first, _ in span["ranges"])
     for name, n in counts.items():
         if n:
             yield {
@@ -604,7 +616,7 @@ def _event(
         "draw": event if answer.response_id is None else keys.draw(answer.response_id),
         "time": answer.time,
         "day": None if answer.time is None else answer.time.date(),
-        "recipient": keys.recipient(answer.recipient),
+        "recipient": keys.recipient(answer.recipient, answer.channel),
         "answer": keys.answer(answer.answer),
         "by_document": names[DOCUMENT],
         "by_entity": names[ENTITY],
@@ -625,3 +637,10 @@ def _looks(ledger: Ledger, answer: LoggedAnswer, event: str) -> Iterator[JsonObj
         for id_, sha256 in documents:
             names = {"document": keys.document(id_), "content": keys.content(sha256)}
             yield {"event": event, **names, "present": is_present}
+
+
+def _document_names(ledger: Ledger, answer: LoggedAnswer) -> Iterator[JsonObject]:
+    """Names of documents whose ids say nothing to a reader."""
+    for part in answer.documents:
+        if part.name and part.name != (id_ := ledger.keys.document(part.id)):
+            yield {"pseudonym": id_, "kind": DOCUMENT, "name": part.name}

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from leakmeter.core.record import JsonObject
+from leakmeter.products.ledger.keys import channel_of
 from leakmeter.products.ledger.report import record
 from leakmeter.products.ledger.store import Ledger
 from leakmeter.products.ledger.tables import TABLES
@@ -20,7 +21,7 @@ TOTALS: Final[Mapping[str, tuple[pa.DataType, str]]] = {
     "kind": (pa.string(), "'document' or 'subject'"),
     "id": (pa.string(), "the document's id, or the subject's keyed pseudonym"),
     "type": (pa.string(), "of a subject: 'person', 'phone' …"),
-    "recipient": (pa.string(), "keyed pseudonym; null where none was logged"),
+    "recipient": (pa.string(), "as in events"),
     "signed_nats": (_NATS, "sum over answers, with signs; null where it is not defined"),
     "largest_running_nats": (_NATS, "largest size of that sum so far: what budgets are held against"),
     "low": (_NATS, "lower end of its interval by the noise floor"),
@@ -35,6 +36,13 @@ TOTALS: Final[Mapping[str, tuple[pa.DataType, str]]] = {
     "last_day": (pa.string(), "of the answers"),
 }
 DISCLOSURES: Final = "disclosures"
+_OF_EVENTS: Final = TABLES["events"].append(
+    pa.field(
+        "channel",
+        pa.string(),
+        metadata={"about": "where the answer went: 'answer' to a person, or 'tool', 'agent' or 'memory' as arguments"},
+    )
+)
 _OF_DISCLOSURES: Final = pa.schema(
     [
         *(TABLES["events"].field(name) for name in ("event", "recipient", "day")),
@@ -47,7 +55,8 @@ _OF_DISCLOSURES: Final = pa.schema(
 def ask(sql: str, ledger: Ledger, limits: QueryLimits = DEFAULT_LIMITS) -> SqlAnswer:
     """What a query, one SELECT over `totals` and the tables of the ledger, says of it."""
     _, rows = ledger.read()
-    schemas, lowered = dict(TABLES) | {DISCLOSURES: _OF_DISCLOSURES}, sql.lower()
+    schemas, lowered = dict(TABLES) | {"events": _OF_EVENTS, DISCLOSURES: _OF_DISCLOSURES}, sql.lower()
+    rows["events"] = [{**row, "channel": channel_of(row["recipient"])} for row in rows["events"]]
     rows[DISCLOSURES] = list(_disclosures(Book(ledger))) if DISCLOSURES in lowered else []
     tables = {
         name: _in_utc(pa.Table.from_pylist(table_rows, schema=schemas[name])) for name, table_rows in rows.items()
@@ -60,7 +69,7 @@ def ask(sql: str, ledger: Ledger, limits: QueryLimits = DEFAULT_LIMITS) -> SqlAn
 def columns() -> list[tuple[str, str, str, str]]:
     """View, column, type and meaning, of all views."""
     rows = [("totals", name, str(kind), about) for name, (kind, about) in TOTALS.items()]
-    for table, schema in {**TABLES, DISCLOSURES: _OF_DISCLOSURES}.items():
+    for table, schema in {**TABLES, "events": _OF_EVENTS, DISCLOSURES: _OF_DISCLOSURES}.items():
         rows += [(table, field.name, str(field.type), (field.metadata or {})[b"about"].decode()) for field in schema]
     return rows
 

@@ -15,7 +15,8 @@ from leakmeter.core.record import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.products.ledger.flags import SENTENCES
-from leakmeter.products.ledger.keys import RECIPIENT, shown
+from leakmeter.products.ledger.keys import ANSWER as PERSON
+from leakmeter.products.ledger.keys import RECIPIENT, channel_of, shown
 from leakmeter.products.ledger.totals import (
     DOCUMENT,
     SUBJECT,
@@ -63,12 +64,17 @@ class LedgerNames:
             raise UsageError("the ledger holds no names; only `leakmeter ledger add --keep-texts` keeps them")
 
     def phrase(self, pseudonym: str | None) -> b.Phrase:
+        if channel_of(pseudonym) != PERSON:
+            return b.Untrusted(str(pseudonym), _ID)
         name = self.book.names.get(pseudonym or "") if self.in_clear or pseudonym in self.named else None
         return shown(pseudonym) if name is None else b.Untrusted(name, _ID)
 
+    def document(self, id_: str) -> b.Phrase:
+        return b.Untrusted(self.book.called(id_), _ID)
+
     def of_item(self, pair: Pair | Look) -> b.Phrase:
-        """A document by its id, a subject as a person."""
-        return self.phrase(pair.item.id) if pair.item.kind == SUBJECT else b.Untrusted(pair.item.id, _ID)
+        """A document by what it is called, a subject as a person."""
+        return self.phrase(pair.item.id) if pair.item.kind == SUBJECT else self.document(pair.item.id)
 
 
 def record(pair: Pair, book: Book) -> JsonObject:
@@ -178,7 +184,7 @@ def subject_blocks(book: Book, subject: str, names: LedgerNames) -> list[b.Block
     mentioned = Counter({doc: contents[content] for doc, content in book.documents if content in contents})
     documents = b.Table(
         (b.Column("Document"), b.Column("Mentions", "count")),
-        [b.Row((b.Untrusted(doc, _ID), n), to=names.address(DOCUMENT, doc)) for doc, n in mentioned.most_common()],
+        [b.Row((names.document(doc), n), to=names.address(DOCUMENT, doc)) for doc, n in mentioned.most_common()],
         "Documents that mention this subject",
         rest=("document", "documents"),
     )
@@ -187,7 +193,7 @@ def subject_blocks(book: Book, subject: str, names: LedgerNames) -> list[b.Block
     def documents_of(look: Look) -> b.Phrase:
         having = set().union(*(contents_of[entity] for entity in look.entities))
         rows = [row for row in book.looks_by_event[look.event["event"]] if row["present"] and row["content"] in having]
-        return b.Untrusted(", ".join(row["document"] for row in rows), _ID)
+        return b.Untrusted(", ".join(book.called(row["document"]) for row in rows), _ID)
 
     return [
         _revealed(pairs, names.phrase(subject), "No answer had ", names),
@@ -227,7 +233,7 @@ def document_blocks(book: Book, document: str, names: LedgerNames) -> list[b.Blo
         rest=("subject", "subjects"),
     )
     return [
-        _revealed(pairs, b.Untrusted(document, _ID), "No measured answer had ", names),
+        _revealed(pairs, names.document(document), "No measured answer had ", names),
         *_disclosed(book, names, is_meant=lambda disclosed: disclosed.document == document),
         *([versions] if len(contents) > 1 else []),
         _pairs_table(book, "", pairs, names, "By recipient"),
@@ -355,7 +361,7 @@ def _disclosed(
         b.Row(
             (
                 *([names.phrase(recipient)] if by_recipient else ()),
-                b.Untrusted(kind, _ID), b.Untrusted(document, _ID),
+                b.Untrusted(kind, _ID), names.document(document),
                 len({disclosed.event["draw"] for disclosed in groups[recipient, kind, document]}), worst.nats,
             ),
             to=names.address(RECIPIENT, recipient or "") if by_recipient else names.address(DOCUMENT, document),

@@ -28,7 +28,9 @@ class EventRow(TypedDict):
     draw: Annotated[str, "keyed hash of the response's id; equal, with an equal answer, for one draw shown again"]
     time: Annotated[datetime | None, "when the answer was finished; null where that was not logged"]
     day: Annotated[date | None, "of the time, UTC"]
-    recipient: Annotated[str | None, "keyed pseudonym; null where none was logged"]
+    recipient: Annotated[
+        str | None, "keyed pseudonym, or a tool as in 'tool:search', an agent or a memory; null where none was logged"
+    ]
     answer: Annotated[str, "keyed hash of the answer's text"]
     by_document: Annotated[str, "names the scores of documents"]
     by_entity: Annotated[str, "names the scores of personal data"]
@@ -73,7 +75,7 @@ class DisclosureRow(TypedDict):
     relation: Annotated[str, "'copied', 'reworded' or 'inferred'"]
     evidence: Annotated[str, "'scores' or 'words', as of disclosures in `leakmeter influence`"]
     nats: Annotated[float, "log p(span) − log p(span without the context)"]
-    posterior: Annotated[float, "how sure an observer of the span is, from even odds, that the context was there"]
+    posterior: Annotated[float | None, "null: a logged answer was given; earlier versions wrote a number"]
     first_character: Annotated[int, "of the span in the answer, from 0"]
     last_character: Annotated[int, "of the span in the answer"]
     entities: Annotated[list[str], "keyed pseudonyms of values and persons that the document says there"]
@@ -96,9 +98,9 @@ class MentionRow(TypedDict):
 
 
 class NameRow(TypedDict):
-    pseudonym: Annotated[str, "keyed pseudonym"]
-    kind: Annotated[str, "'recipient' or 'subject'"]
-    name: Annotated[str, "in clear; kept with --keep-texts alone"]
+    pseudonym: Annotated[str, "keyed pseudonym, or a document's id"]
+    kind: Annotated[str, "'recipient', 'subject' or 'document'"]
+    name: Annotated[str, "in clear; of people kept with --keep-texts alone"]
 
 
 class AllRows(TypedDict):
@@ -126,7 +128,7 @@ def _schema(row: type) -> pa.Schema:
 TABLES: Final[Mapping[str, pa.Schema]] = {
     name: _schema(get_args(rows)[0]) for name, rows in get_type_hints(AllRows).items()
 }
-"""All tables; rows of `names` are there with --keep-texts alone."""
+"""All tables; rows of `names` that are people's are there with --keep-texts alone."""
 
 TEXTS: Final = "texts"
 """A table with --keep-texts alone, and no view of `ledger query`: what heat maps are made of, as JSON, by score."""

@@ -150,8 +150,14 @@ class Book:
         )
         """By time, those of one time as they were added; those without one come last."""
         self.mentions = rows["mentions"]
-        self.names: dict[str, str] = {row["pseudonym"]: row["name"] for row in rows["names"]}
-        """By pseudonym, names in clear; none unless they are kept."""
+        self.names: dict[str, str] = {row["pseudonym"]: row["name"] for row in rows["names"] if row["kind"] != DOCUMENT}
+        """By pseudonym, names of people in clear; none unless they are kept."""
+        self.document_names: dict[str, str] = {}
+        """By id, names of documents whose ids say nothing to a reader."""
+        for named in rows["names"]:
+            if named["kind"] == DOCUMENT:
+                self.document_names.setdefault(named["pseudonym"], named["name"])
+        self._n_named = Counter(self.document_names.values())
         self.retrievals = rows["looks"]
         self.kept = {row["score"] for row in rows["measured"] if row["kept"]}
         """Scores whose texts are kept."""
@@ -194,6 +200,13 @@ class Book:
         """Id and content of each, in the order of first sight."""
         looks = (row for event in self.events for row in self.looks_by_event[event["event"]])
         return list(dict.fromkeys((row["document"], row["content"]) for row in looks))
+
+    def called(self, document: str) -> str:
+        """What a document is called: its id, or its name, with the id's beginning where several have it."""
+        name = self.document_names.get(document)
+        if name is None:
+            return document
+        return name if self._n_named[name] == 1 else f"{name} ({document.removeprefix('text-')[:8]})"
 
     @property
     def recipients(self) -> list[str | None]:

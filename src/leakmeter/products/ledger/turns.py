@@ -22,7 +22,7 @@ MOST_PLACES: Final = 1_000_000
 
 class Turns:
     def __init__(self) -> None:
-        self._held: OrderedDict[bytes, Sequence[tuple[str, str, int, int]]] = OrderedDict()
+        self._held: OrderedDict[bytes, Sequence[tuple[LoggedDocument, int, int]]] = OrderedDict()
         self._n_places = 0
 
     def whole(self, answer: LoggedAnswer) -> LoggedAnswer:
@@ -35,23 +35,24 @@ class Turns:
                 places_in[place.message].append((place.start, place.end))
         for places in places_in.values():
             places.sort()
-        more: dict[str, tuple[str, str, list[DocumentPlace]]] = {}
+        more: dict[str, tuple[LoggedDocument, list[DocumentPlace]]] = {}
         for number, name in enumerate(names):
-            for id_, content, start, end in self._held.get(name, ()):
-                if content in hashes or _meets(start, end, places_in.get(number, ())):
+            for document, start, end in self._held.get(name, ()):
+                if document.content_hash in hashes or _meets(start, end, places_in.get(number, ())):
                     continue
-                text = answer.messages[number].content[start:end]
-                more.setdefault(content, (id_, text, []))[2].append(DocumentPlace(number, start, end))
-        earlier = (LoggedDocument(id_, name, text, tuple(places)) for name, (id_, text, places) in more.items())
+                more.setdefault(document.content_hash, (document, []))[1].append(DocumentPlace(number, start, end))
+        earlier = (replace(document, places=tuple(places), other_ids=()) for document, places in more.values())
         whole = replace(answer, documents=(*answer.documents, *earlier)) if more else answer
         self._hold(names, whole)
         return whole
 
     def _hold(self, names: list[bytes], answer: LoggedAnswer) -> None:
-        by_message: defaultdict[int, list[tuple[str, str, int, int]]] = defaultdict(list)
+        by_message: defaultdict[int, list[tuple[LoggedDocument, int, int]]] = defaultdict(list)
         for document in answer.documents:
+            # Of its text nothing is held.
+            bare = replace(document, text="", places=())
             for place in document.places:
-                by_message[place.message].append((document.id, document.content_hash, place.start, place.end))
+                by_message[place.message].append((bare, place.start, place.end))
         for number in sorted(by_message):
             self._n_places += len(by_message[number]) - len(self._held.get(names[number], ()))
             self._held[names[number]] = by_message[number]

@@ -69,6 +69,8 @@ class Typed:
     seed: int = 0
     search: str | None = None
     """How many pieces are scored exactly, as `top:K`; None for all."""
+    turn: int = 0
+    """Of a conversation, the model's turn to be measured, from 1; 0 for the last."""
 
     @classmethod
     def from_json(cls, body: JsonObject, serving: Serving) -> Typed:
@@ -84,13 +86,36 @@ class Typed:
             Search.parse(search)
         response = texts["response"] if texts["response"].strip() else None
         model = serving.models.checked(texts["model"])
-        return cls(model, texts["context"], texts["query"], response, unit, template, n_tokens, seed, search)
+        turn = bodies.whole(body, "turn", 0)
+        typed = cls(model, texts["context"], texts["query"], response, unit, template, n_tokens, seed, search, turn)
+        said = typed.case.response if typed.conversation is not None else None
+        if said is not None and response is not None and response.strip() != said.strip():
+            raise UsageError("the conversation has the answer of that turn; leave the answer empty")
+        return typed if said is None else replace(typed, response=said)
+
+    @property
+    def conversation(self) -> list[Any] | None:
+        """The messages, where the context is a conversation in JSON."""
+        text = self.context.strip()
+        if not text.startswith(("[", "{")):
+            return None
+        try:
+            held = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        messages = held.get("messages") if isinstance(held, dict) else held
+        if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
+            return None
+        return messages if any("role" in each for each in messages) else None
 
     @property
     def case(self) -> Case:
         from leakmeter.data.cases import case_of
 
-        return replace(case_of(self.documents, self.query, self.response), id=_CASE)
+        if self.conversation is None:
+            return replace(case_of(self.documents, self.query, self.response), id=_CASE)
+        case = _turn_of(self.conversation, self.query, self.turn)
+        return replace(case, id=_CASE, response=self.response if case.response is None else case.response)
 
     @property
     def documents(self) -> str | list[str]:
@@ -105,6 +130,26 @@ class Typed:
     @property
     def influence(self) -> Influence:
         return Influence(max_new_tokens=self.max_new_tokens, seed=self.seed, search=self.search)
+
+
+def _turn_of(messages: list[Any], query: str, turn: int) -> Case:
+    """What the model emitted in a turn: its answer, or its first call if it has none."""
+    from leakmeter.data.chat import cases_of_chat
+
+    if query.strip():
+        messages = [*messages, {"role": "user", "content": query}]
+    found = [each.case for each in cases_of_chat(_CASE, messages, None, "the conversation").cases]
+    turns = [case for case in found if case.emission is None or turn in (0, case.emission.turn)]
+    if not turns:
+        known = sorted({case.emission.turn for case in found if case.emission is not None})
+        raise UsageError(
+            f"turn is {turn}; the model had read something before its turns {', '.join(map(str, known))}"
+            if known
+            else "nothing was read before the model's turns, so there is nothing to measure"
+        )
+    last = turns[-1].emission
+    same = [case for case in turns if case.emission is None or last is None or case.emission.turn == last.turn]
+    return same[0]
 
 
 class Seen(JobWatch):
@@ -150,7 +195,7 @@ class Disclosing(Seen):
 
     @override
     def on_scored(self, scored: SearchScores) -> None:
-        """Noise and placebo are measured last: until then, what is above 3 nats is shown."""
+        """Noise, placebo and controls are measured last: until then, what is above 3 nats is shown."""
         whole = scored.whole - scored.bare
         rows = {name: scored.whole - row for name, row in scored.cuts.items()}
         if not all(np.isfinite(values).all() for values in (whole, *rows.values())):
@@ -299,7 +344,7 @@ def _piece(result: InfluenceResult, piece: PieceInfluence) -> JsonObject:
         "name": piece.name,
         "nats": scale.nats_text(piece.nats),
         "heat": heat,
-        "posterior": scale.percent(piece.posterior),
+        "posterior": "" if piece.posterior is None else scale.percent(piece.posterior),
     }
 
 
@@ -378,6 +423,8 @@ def _values(prepared: Prepared) -> list[JsonObject]:
 def _cut(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
     if typed.response is None:
         raise UsageError("measure an answer first, or type one")
+    if typed.conversation is not None:
+        raise UsageError("nothing can be cut out of a conversation here; give what was read as context, and a query")
     cut, swap = _names(body, "cut"), _names(body, "swap")
     kept = serving.use(typed.model, job)
     prepared = _prepared(serving, kept, typed.influence, typed, job)
@@ -387,9 +434,9 @@ def _cut(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObje
     whole = _whole_of(typed)
     before_nats = serving.wholes.get((job.owner, whole))
     if before_nats is None:
-        before_nats = _whole_result(serving, kept, whole, job).whole_nats
+        before_nats = _whole_result(serving, kept, whole, job, controls=0).whole_nats
         serving.wholes.put((job.owner, whole), before_nats)
-    after = _whole_result(serving, kept, replace(whole, context=edit.text), job)
+    after = _whole_result(serving, kept, replace(whole, context=edit.text), job, controls=0)
     job.tell("left", nats=scale.nats_text(after.whole_nats), before=scale.nats_text(before_nats))
     left = replace(whole, context=edit.text)
     answer, ids = _drawn(kept, left, Seen(job))
@@ -399,12 +446,13 @@ def _cut(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObje
         job.tell("searching")
         drawn = replace(left, response=answer.response.text)
         serving.answers.put(_key(drawn, job), (ids, left))
-        searched = _whole_result(serving, kept, drawn, job)
+        searched = _whole_result(serving, kept, drawn, job, controls=typed.influence.controls)
     return {"html": html.fragment(list(edits.blocks(edit, before_nats, after, answer, searched))), "text": edit.text}
 
 
-def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job) -> InfluenceResult:
-    measure = typed.influence
+def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job, *, controls: int) -> InfluenceResult:
+    """Controls are for what an answer discloses, and do nothing to how far the context moves it."""
+    measure = replace(typed.influence, controls=controls)
     prepared = _prepared(serving, kept, measure, typed, job)
     (result,) = InfluenceResult.from_run([measured(kept, measure, prepared, JobWatch(job))], asdict(measure))
     return result

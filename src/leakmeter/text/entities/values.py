@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import accumulate
 from typing import Final
 
 import regex
 
 from leakmeter.text.entities import address, copied, date, email, person, phone, shapes
+from leakmeter.text.entities.fields import FIELD, SaidField
+from leakmeter.text.entities.fields import find as said_fields
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE, TYPES, Mention, without_overlaps
 from leakmeter.text.entities.shapes import PUBLIC
 from leakmeter.text.folding import plain
 from leakmeter.text.matching import Folded
+from leakmeter.text.structured import Field, TextRange
 
 LISTED: Final = "list"
 _NUMBER = regex.compile(r"\d(?:[ .()/-]{0,2}\d){3,}")
@@ -37,9 +41,16 @@ NOWHERE: Final = (
 class PersonalValue:
     type: str
     found_by: str
-    """`LISTED`, `RECOGNISED` or `SHAPED`."""
+    """`LISTED`, `RECOGNISED`, `FIELD` or `SHAPED`."""
     start: int
     end: int
+    fields: tuple[TextRange, ...] = ()
+    """Characters of the context where fields of records have it."""
+    is_reworded: bool = False
+    """Whether these say it otherwise: rounded, or as another form of a date."""
+    by_scores: bool = False
+    """Whether words alone are no evidence of it; then it is `instead` where scores show nothing."""
+    instead: tuple[PersonalValue, ...] = field(default=(), repr=False)
 
 
 def find(
@@ -50,10 +61,11 @@ def find(
     region: str,
     listed: Sequence[tuple[int, int, str]] = (),
     entities: Sequence[tuple[int, int, str]] = (),
+    fields: Sequence[Field] = (),
 ) -> list[PersonalValue]:
     """Values of an answer, in order, none overlapping; what the query says already is none. Values, names and words of
     the context tell what a word of the answer is; `listed` are (start, end, type) of what a list of the user's has in
-    the context, and `entities` of what is known there in another way."""
+    the context, `entities` of what is known there in another way, and `fields` the values of its records."""
     known = list(copied.find(text, context, region, entities))
     seen = list(shapes.find(text, f"{context}\n{query}"))
     shaped = [*seen, *(mention for mention, by_shape in known if by_shape)]
@@ -75,6 +87,49 @@ def find(
         (SHAPED, [mention for mention in shaped if mention.type not in (PERSON, shapes.NAME_TYPE)]),
         (SHAPED, shaped),
     ]
+    said = list(said_fields(text, fields, region))
+    values = _resolved(text, query, ranks)
+    return _with_fields(text, query, ranks, values, said) if said else values
+
+
+_Ranks = Sequence[tuple[str, Sequence[Mention]]]
+
+
+def _with_fields(
+    text: str, query: str, ranks: _Ranks, values: Sequence[PersonalValue], said: Sequence[SaidField]
+) -> list[PersonalValue]:
+    """Values, and those of fields where nothing but a shape says what stands there."""
+    known = [(value.start, value.end) for value in values if value.found_by in (LISTED, RECOGNISED)]
+    known += [(mention.start, mention.end) for kind, mentions in ranks if kind == PUBLIC for mention in mentions]
+    known.sort()
+    starts, reach = [start for start, _ in known], list(accumulate((end for _, end in known), max))
+
+    def is_known(one: SaidField) -> bool:
+        at = bisect_left(starts, one.end)
+        return at > 0 and reach[at - 1] > one.start
+
+    # What is said word for word, and longer, is more likely meant.
+    levels: dict[tuple[bool, bool], list[Mention]] = {(False, False): [], (False, True): [], (True, True): []}
+    by_place: dict[tuple[int, int], SaidField] = {}
+    for one in said:
+        if not is_known(one) and by_place.setdefault((one.start, one.end), one) is one:
+            levels[one.is_reworded, one.by_scores].append(Mention(one.kind, one.start, one.end, ""))
+    out = []
+    for value in _resolved(text, query, [*ranks[:2], *((FIELD, of_level) for of_level in levels.values()), *ranks[2:]]):
+        if value.found_by == FIELD:
+            one = by_place[value.start, value.end]
+            instead = tuple(other for other in values if other.start < value.end and value.start < other.end)
+            # A shape tells of what many texts say that it is a value.
+            by_scores = one.is_reworded or (one.by_scores and not instead)
+            value = replace(value, fields=one.places, is_reworded=one.is_reworded, by_scores=by_scores, instead=instead)
+        elif other := next((o for o in said if o.start < value.end and value.start < o.end), None):
+            value = replace(value, fields=other.places, is_reworded=other.is_reworded)
+        out.append(value)
+    return out
+
+
+def _resolved(text: str, query: str, ranks: _Ranks) -> list[PersonalValue]:
+    """Mentions of which none overlap, in order, without what the query says."""
     by_place: dict[tuple[int, int, str], str] = {}
     for found_by, mentions in ranks:
         for mention in mentions:

@@ -30,6 +30,7 @@ class TraceFormat:
         (by default user, else session, as the format has them), and of what was retrieved, in records that are a call
         each."""
         for span, *places in self.read(logged, where, documents):
+            span.conversation = span.conversation or span.session
             if recipient is not None:
                 values = (at_path(place, recipient) for place in places)
                 span.user, span.session = named(next((value for value in values if value is not None), None)), None

@@ -56,10 +56,12 @@ def _span(row: LogRecord, about: LogRecord, where: str) -> TraceSpan:
         span.response_id = named(at_path(row.get("metadata"), "response_id"))
     elif span.kind in ("retriever", "reranker"):
         span.documents = _documents(row)
+    elif span.kind == "tool":
+        span.read_tool(record(row.get("output")).get("tool_call_id"), row.get("name"))
     elif row.get("type") == "SPAN" and _RETRIEVAL.search(str(row.get("name"))):
         # Older clients have no type of retrievals.
         documents = _documents(row)
-        if documents and all(text is not None for _, text in documents):
+        if documents and all(text is not None for _, text, _ in documents):
             span.kind, span.documents = "retriever", documents
     return span
 

@@ -52,6 +52,9 @@ def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[Foun
     elif span.kind == "retriever":
         held_in = first(outputs, "documents", "output") if is_record(outputs) else outputs
         span.documents = documents_of(held_in)
+    elif span.kind == "tool":
+        returned = record(record(outputs).get("output")) or record(outputs)
+        span.read_tool(returned.get("tool_call_id"), logged.get("name"))
     elif (
         "rerank" in str(logged.get("name", "")).lower()
         and is_record(outputs)

@@ -83,6 +83,8 @@ def _span(held: LogRecord, span: TraceSpan) -> TraceSpan:
         outputs = parsed(outputs)
         held_in = first(outputs, "documents", "results") if is_record(outputs) else outputs
         span.documents = documents_of(held_in)
+    elif span.kind == "tool":
+        span.read_tool(record(outputs).get("tool_call_id"), held.get("name"))
     return span
 
 

@@ -10,7 +10,7 @@ from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
 from leakmeter.data.mapping import parsed_cell
 from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat, span_of
 from leakmeter.data.traces.plainly import at_path, is_record, named, seconds
-from leakmeter.data.traces.span import SpanKind, TraceSpan, documents_of
+from leakmeter.data.traces.span import SpanKind, TraceSpan, document_of, documents_of
 
 _KINDS: Mapping[str, SpanKind] = {"LLM": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
 _LISTS = (
@@ -52,9 +52,8 @@ def _listed(value: Any) -> Any:
     return {name: _listed(inner) for name, inner in value.items()}
 
 
-def _document(logged: Any) -> tuple[Any, Any]:
-    inner = record(record(logged).get("document", logged))
-    return inner.get("id"), inner.get("content")
+def _document(logged: Any) -> tuple[Any, Any, Any]:
+    return document_of(record(record(logged).get("document", logged)))
 
 
 def fill(span: TraceSpan, attributes: LogRecord) -> None:
@@ -87,6 +86,8 @@ def fill(span: TraceSpan, attributes: LogRecord) -> None:
         span.documents = documents_of(at_path(held, "retrieval.documents"), _document)
     elif span.kind == "reranker":
         span.documents = documents_of(at_path(held, "reranker.output_documents"), _document)
+    elif span.kind == "tool":
+        span.read_tool(at_path(attributes, "tool_call.id"), at_path(attributes, "tool.name"))
 
 
 def _lists(attributes: LogRecord) -> JsonObject:

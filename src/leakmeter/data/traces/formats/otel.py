@@ -1,4 +1,8 @@
-"""Spans of OpenTelemetry in OTLP's JSON, by its conventions for generative models or by OpenInference's."""
+"""Spans of OpenTelemetry in OTLP's JSON, by its conventions for generative models or by OpenInference's.
+
+What was sent and answered stands in attributes of a span, in its events, or in log records of the same trace and span:
+whole, in the event of the operation's details, or a message an event, as until version 1.36 of the conventions.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
 from leakmeter.data.traces.formats import openinference
 from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat
 from leakmeter.data.traces.plainly import at_path, is_record, named, seconds
-from leakmeter.data.traces.span import SpanKind, TraceSpan, documents_of
+from leakmeter.data.traces.span import SpanKind, TraceSpan, document_of, documents_of
 
 _OPERATIONS: Mapping[str, SpanKind] = {
     "chat": "llm",
@@ -20,6 +24,9 @@ _OPERATIONS: Mapping[str, SpanKind] = {
     "retrieval": "retriever",
     "execute_tool": "tool",
 }
+_DETAILS = "gen_ai.client.inference.operation.details"
+_CHOICE = "gen_ai.choice"
+_MESSAGE = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
 _REQUEST = "gen_ai.request."
 _WHOLE = re.compile(r"-?\d{1,19}")
 
@@ -57,9 +64,10 @@ def _value(held: Any, depth: int) -> Any:
     return None
 
 
-def _document(logged: Any) -> tuple[Any, Any]:
+def _document(logged: Any) -> tuple[Any, Any, Any]:
     held = record(logged)
-    return first(held, "id", "document.id", "source_id"), first(held, "content", "text", "document.content")
+    id_, text, name = document_of(held)
+    return first(held, "id", "document.id", "source_id") or id_, first(held, "document.content") or text, name
 
 
 def _indexed(attributes: LogRecord, start: str) -> list[Any] | None:
@@ -73,14 +81,11 @@ def fill(span: TraceSpan, attributes: LogRecord) -> None:
     span.kind = _OPERATIONS.get(str(attributes.get("gen_ai.operation.name")), "other")
     span.user = named(first(attributes, "user.id", "enduser.id", "gen_ai.user.id"))
     span.session = named(first(attributes, "session.id", "gen_ai.conversation.id"))
-    input_messages = parsed(attributes.get("gen_ai.input.messages")) or _indexed(attributes, "gen_ai.prompt")
-    output_messages = parsed(attributes.get("gen_ai.output.messages")) or _indexed(attributes, "gen_ai.completion")
+    span.conversation = named(attributes.get("gen_ai.conversation.id"))
+    input_messages, output_messages = _said(attributes)
     if span.kind == "other" and input_messages is not None and output_messages is not None:
         span.kind = "llm"
     if span.kind == "llm":
-        instructions = parsed(attributes.get("gen_ai.system_instructions"))
-        if instructions and isinstance(input_messages, list):
-            input_messages = [{"role": "system", "content": instructions}, *input_messages]
         span.read_call(input_messages, output_messages)
         span.n_hidden = int(has_reasoned(output_messages) or has_reasoned(_counts(attributes)))
         span.parameters = {n[len(_REQUEST) :]: v for n, v in attributes.items() if n.startswith(_REQUEST)}
@@ -91,6 +96,38 @@ def fill(span: TraceSpan, attributes: LogRecord) -> None:
         span.n_tools = n_listed(attributes.get("gen_ai.tool.definitions"))
     elif span.kind == "retriever":
         span.documents = documents_of(attributes.get("gen_ai.retrieval.documents"), _document)
+    elif span.kind == "tool":
+        span.read_tool(attributes.get("gen_ai.tool.call.id"), attributes.get("gen_ai.tool.name"))
+
+
+def _said(attributes: LogRecord) -> tuple[Any, Any]:
+    """What a model was sent, and what it answered; None where attributes do not have it."""
+    prompt, reply = (
+        parsed(attributes.get(name)) or _indexed(attributes, old) or _list(attributes.get(old))
+        for name, old in (("gen_ai.input.messages", "gen_ai.prompt"), ("gen_ai.output.messages", "gen_ai.completion"))
+    )
+    instructions = parsed(attributes.get("gen_ai.system_instructions"))
+    if instructions and isinstance(prompt, list):
+        prompt = [{"role": "system", "content": instructions}, *prompt]
+    return prompt, reply
+
+
+def _list(value: object) -> list[Any] | None:
+    held = parsed(value)
+    return held if isinstance(held, list) and held else None
+
+
+def _given(name: object, attributes: LogRecord, body: object) -> list[list[Any]] | None:
+    """Messages of a prompt, and replies, that an event of this name has; None of one that has neither."""
+    if name == _DETAILS:
+        return [_list(said) or [] for said in _said({**attributes, **record(body)})]
+    held = record(body) or record(attributes.get("gen_ai.event.content")) or attributes
+    if name == _CHOICE:
+        message = record(held.get("message")) or held
+        return [[], [{"message": {"role": "assistant", **message}, "finish_reason": held.get("finish_reason")}]]
+    if isinstance(name, str) and (match := _MESSAGE.fullmatch(name)):
+        return [[{"role": match[1], **held}], []]
+    return None
 
 
 def _counts(attributes: LogRecord) -> LogRecord:
@@ -116,8 +153,34 @@ def _entries(held: LogRecord, name: str) -> Sequence[LogRecord]:
     return [entry for entry in entries if is_record(entry)] if isinstance(entries, list) else ()
 
 
+def _log_records(logged: LogRecord) -> Iterator[tuple[LogRecord, LogRecord]]:
+    """Log records of an export, with the attributes of what was watched."""
+    for group in _entries(logged, "resourceLogs"):
+        about = attributes_of(record(group.get("resource")).get("attributes"))
+        for scope in _entries(group, "scopeLogs"):
+            for entry in _entries(scope, "logRecords"):
+                yield entry, about
+
+
+def _content(held: LogRecord, where: str) -> tuple[TraceSpan, JsonObject] | None:
+    """What a log record says of a call; None of one of another event."""
+    attributes = attributes_of(held.get("attributes"))
+    name = held.get("eventName") or attributes.get("event.name")
+    given = _given(name, attributes, _value(held.get("body"), 0))
+    trace_id, span_id = named(held.get("traceId")), named(held.get("spanId"))
+    if given is None or trace_id is None or span_id is None:
+        return None
+    span = TraceSpan(trace_id, span_id, where)
+    fill(span, attributes)
+    span.kind, span.given, span.problem = "content", given, None
+    span.messages, span.answers, span.tools = [], [], []
+    span.start = seconds(held.get("timeUnixNano")) or seconds(held.get("observedTimeUnixNano"))
+    return span, attributes
+
+
 def _fits(logged: LogRecord) -> bool:
-    return "resourceSpans" in logged or ("traceId" in logged and "spanId" in logged and "startTimeUnixNano" in logged)
+    is_export = "resourceSpans" in logged or "resourceLogs" in logged
+    return is_export or ("traceId" in logged and "spanId" in logged and "startTimeUnixNano" in logged)
 
 
 def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
@@ -127,16 +190,24 @@ def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[Foun
             continue
         span = TraceSpan(trace_id, span_id, where if "spanId" in logged else f"{where}, span {number}")
         attributes = attributes_of(held.get("attributes"))
+        said: list[list[Any]] = [[], []]
         for event in _entries(held, "events"):
-            # Contents may be written as an event of the span instead.
+            # Contents may be written as events of the span instead.
             own = attributes_of(event.get("attributes"))
+            for of_span, of_event in zip(said, _given(event.get("name"), own, None) or ((), ()), strict=True):
+                of_span += of_event
             attributes = {**{name: own[name] for name in own if name.startswith("gen_ai.")}, **attributes}
+        if any(said) and _said(attributes) == (None, None):
+            attributes |= {"gen_ai.input.messages": said[0], "gen_ai.output.messages": said[1] or None}
         is_openinference = any(name.startswith("openinference.") for name in attributes)
         (openinference.fill if is_openinference else fill)(span, attributes)
         span.parent_id = named(held.get("parentSpanId"))
         span.start, span.end = seconds(held.get("startTimeUnixNano")), seconds(held.get("endTimeUnixNano"))
         span.failed = record(held.get("status")).get("code") in (2, "STATUS_CODE_ERROR")
         yield span, attributes, about
+    for number, (held, about) in enumerate(_log_records(logged), 1):
+        if (content := _content(held, f"{where}, log record {number}")) is not None:
+            yield *content, about
 
 
 FORMAT = TraceFormat("otel", "spans of OpenTelemetry in OTLP's JSON", _fits, _read, lambda logged: False)

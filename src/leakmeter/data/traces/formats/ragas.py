@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from leakmeter.core.case import Case
 from leakmeter.data import formats as data_formats
 from leakmeter.data.chat import ChatCases
 from leakmeter.data.foreign import first, has_reasoned, parsed
@@ -36,7 +35,10 @@ def _sample(logged: LogRecord, where: str, documents: str | None) -> Iterator[Fo
     span.documents = documents_of(held)
     ids = parsed(logged.get("retrieved_context_ids"))
     if isinstance(ids, list) and len(ids) == len(span.documents):
-        span.documents = [[named(id_) or old, text] for id_, (old, text) in zip(ids, span.documents, strict=True)]
+        span.documents = [
+            [named(id_) or old, text, named(id_) or name]
+            for id_, (old, text, name) in zip(ids, span.documents, strict=True)
+        ]
     user_input, answer = parsed(first(logged, "user_input", "question")), first(logged, "response", "answer")
     prompt: Any = first(logged, "messages", "prompt")
     if prompt is None and isinstance(user_input, list):
@@ -45,7 +47,7 @@ def _sample(logged: LogRecord, where: str, documents: str | None) -> Iterator[Fo
             prompt, answer = user_input[:-1], [user_input[-1]]
     if prompt is None:
         # Texts that are equal are written once, as they are read.
-        texts = dict.fromkeys(text for _, text in span.documents if text and text.strip())
+        texts = dict.fromkeys(text for _, text, _ in span.documents if text and text.strip())
         user_input = first(logged, "user_input", "question")
         prompt = [
             {"role": "user", "content": SEPARATOR.join([*texts, user_input if isinstance(user_input, str) else ""])}
@@ -65,7 +67,7 @@ def _format(preset: data_formats.DataFormat) -> TraceFormat:
 
     def read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
         for _, fields in preset.read([(DataRow(1, "", where), logged)]):
-            if isinstance(fields, DataError | Case | ChatCases) or "messages" in fields:
+            if isinstance(fields, DataError | ChatCases) or "messages" in fields:
                 raise Unusable(Reason.NOT_OF_FORMAT)
             context = fields.get("context")
             sample = {"id": fields.get("id"), "user_input": fields.get("query"), "response": fields.get("response")}

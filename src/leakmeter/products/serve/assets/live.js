@@ -25,7 +25,7 @@
     status.classList.toggle("wrong", wrong);
   };
   const fields = () => ({ ...Object.fromEntries(new FormData(live)),
-    max_new_tokens: live.elements.max_new_tokens.valueAsNumber || 0, seed: live.elements.seed.valueAsNumber || 0 });
+    max_new_tokens: live.elements.max_new_tokens.valueAsNumber || 0, seed: live.elements.seed.valueAsNumber || 0, turn: live.elements.turn.valueAsNumber || 0 });
   const paint = (el, heat) => {
     el.className = el.className.replace(/\bh\d+\b/g, "").trim();
     el.classList.add("h" + heat);
@@ -188,7 +188,7 @@
     }
   };
 
-  const SO_FAR = "So far, without noise floor and placebo: colours and what is listed may still change.";
+  const SO_FAR = "So far, without noise floor, placebo and other contexts: colours and what is listed may still change.";
   const measure = async () => {
     const body = fields();
     measured = null;

@@ -1,0 +1,282 @@
+"""Values of records that an answer says: no form has to tell what they are, since their key does.
+
+A value is **copied** where the answer says it in any clothes (see `leakmeter.text.matching`). It is **reworded** where
+the answer says a number rounded or written otherwise ("~$174,000" for 173746), a date written otherwise ("3 May" for
+2026-05-03), or a truth in words ("not insured"). What any text says, such as "yes", a single digit or the key itself,
+is no value; of what many texts say, such as a short number or one ordinary word, only scores can tell where it came
+from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import regex
+
+from leakmeter.core.long_work import checkpoint
+from leakmeter.text import function_words
+from leakmeter.text.entities import date, person, shapes
+from leakmeter.text.entities.mention import PERSON
+from leakmeter.text.matching import Folded, folded, words
+from leakmeter.text.structured import Field, TextRange, parts_of
+
+FIELD: Final = "field"
+"""How a value is known of which a key says what it is; and its kind, where the key is no name of a field."""
+_KEY = regex.compile(r"[\p{L}_][\p{L}\p{N}_ .#%()/-]{0,39}")
+_RESERVED: Final = frozenset(("other", "public"))
+_LEAST_LETTERS: Final = 3
+_LEAST_DIGITS: Final = 4
+"""Of a value that is told by its words too: shorter numbers stand in every text."""
+_NOTHING: Final = frozenset(
+    (
+        *("yes", "no", "true", "false", "none", "null", "nil", "na", "nan", "unknown", "other", "ok", "okay", "empty"),
+        *("undefined", "any", "all", "notapplicable", "notavailable", "notspecified"),
+    )
+)
+_NUMBER = regex.compile(
+    r"(?<![\p{L}\p{N}_.,/:-])(?P<sign>[-−])?(?P<money>[$€£¥₹]\s?)?"
+    r"(?P<digits>\d{1,3}(?:[,.’'\u00a0\u202f]\d{3})+(?:[.,]\d{1,2})?(?!\d)|\d+(?:[.,]\d+)?)"
+    r"(?:[\s-]?(?P<scale>k|thousand|mm?|mio|mn|million|bn?|billion)(?![\p{L}\p{N}])"
+    r"|\s?(?P<percent>%|percent|per cent))?"
+    r"(?![\p{L}\p{N}_]|[.,/:-]\d)",
+    regex.IGNORECASE,
+)
+_THOUSANDS = regex.compile(r"\d+(?:\.\d+)?|\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_SWAPPED: Final = str.maketrans(",.", ".,")
+_SCALES: Final = {"k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}
+_MOST_NUMBERS: Final = 1000
+"""Numbers and dates of an answer that are held against the values of records."""
+_ISO = regex.compile(r"(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d.*", regex.DOTALL)
+_DATED = regex.compile(r"\d[-/.]\d|\d\D{0,8}\p{L}{3}|\p{L}{3}\D{0,8}\d")
+_LONGEST_DATE: Final = 40
+_ASKING: Final = frozenset(("is", "has", "was", "are", "have", "had", "flag", "indicator"))
+_SIGN = regex.compile(r"[\s*_`\"']{0,4}[:=(–—-][\s*_`\"']{0,4}")
+"""What stands between a key and 'yes' or 'no'."""
+_SURELY: Final = frozenset(("yes", "true"))
+_NOT: Final = frozenset(("not", "no", "never", "without", "isnt", "wasnt", "hasnt", "arent", "false", "none", "nor"))
+_NEAR: Final = 3
+"""Words before a key that may deny it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaidField:
+    """A place of an answer that says the value of a field, or of several."""
+
+    start: int
+    end: int
+    kind: str
+    """The key of the first, or `FIELD`."""
+    places: tuple[TextRange, ...]
+    """Characters of the value in the context, of each field."""
+    is_reworded: bool
+    by_scores: bool
+    """Whether words alone are no evidence: many texts say it."""
+
+
+def kind_of(key: str) -> str:
+    """A key as the kind of a value; `FIELD` for one that may be data itself, as in {"Anna Ek": 612}."""
+    if not _KEY.fullmatch(key) or key.casefold() in _RESERVED or sum(map(str.isdecimal, key)) >= _LEAST_DIGITS:
+        return FIELD
+    return FIELD if any(mention.type == PERSON for mention in shapes.find(key)) else key
+
+
+def find(answer: str, fields: Sequence[Field], region: str) -> Iterator[SaidField]:
+    """Where an answer says values of fields, in no order; places may overlap."""
+    known = [field for field in fields if field.key]
+    if not known:
+        return
+    text = Folded(answer)
+    copied: set[tuple[str, str]] = set()
+    groups: dict[tuple[str, str], list[Field]] = {}
+    for field in known:
+        if field.kind in ("text", "number") and (letters := folded(field.text)):
+            groups.setdefault((field.kind, letters), []).append(field)
+    numbers = list(_numbers(answer))
+    for (kind, letters), same in groups.items():
+        checkpoint()
+        if letters in text.letters and _is_telling(letters, same):
+            for start, end in _places(text, answer, same[0], numbers):
+                copied.add((kind, letters))
+                weak = _is_weak(letters, same[0])
+                yield _said(start, end, same, is_reworded=False, by_scores=weak)
+    others = [group for name, group in groups.items() if name not in copied]
+    yield from _rounded(others, numbers)
+    yield from _dated(answer, others, region)
+    yield from _in_words(answer, (field for field in known if field.kind == "boolean"))
+
+
+def _said(start: int, end: int, fields: Sequence[Field], *, is_reworded: bool, by_scores: bool) -> SaidField:
+    places = tuple(field.value for field in fields)
+    return SaidField(start, end, kind_of(fields[0].key), places, is_reworded, by_scores)
+
+
+def _is_telling(letters: str, fields: Sequence[Field]) -> bool:
+    """Whether a value says more than a text says anyway, or than its key does."""
+    text = fields[0].text
+    if letters in _NOTHING or len(letters) < 2 or (text.islower() and function_words.are_all(text)):
+        return False
+    said = {word for word, _, _ in words(fields[0].text)}
+    return any(not said <= {folded(word) for word in parts_of(field.key)} for field in fields)
+
+
+def _is_weak(letters: str, field: Field) -> bool:
+    if letters.isdecimal():
+        return len(letters) < _LEAST_DIGITS
+    if len(letters) < _LEAST_LETTERS:
+        return True
+    # One word, and no name.
+    return len(words(field.text)) == 1 and letters.isalpha() and _is_ordinary(field.text.strip())
+
+
+def _is_ordinary(word: str) -> bool:
+    return word.islower() or person.is_ordinary(word.casefold(), 0, len(word))
+
+
+def _places(text: Folded, answer: str, field: Field, numbers: Sequence[_Number]) -> Iterator[TextRange]:
+    if field.kind == "number":
+        wanted = _value_of(field.text)
+        digits = folded(field.text)
+        for number in numbers:
+            if wanted in number.values and folded(number.digits) == digits:
+                yield number.start, number.end
+        return
+    for start, end in text.places(field.text):
+        # Of two letters, such as 'IL', only as it is written.
+        is_capital = answer[start:end] == field.text.strip() != field.text.casefold()
+        if len(folded(field.text)) >= _LEAST_LETTERS or is_capital:
+            yield start, end
+
+
+# ------------------------------------------------------------------------------------------------------------ numbers
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A number of an answer."""
+
+    start: int
+    end: int
+    digits: str
+    values: tuple[float, ...]
+    """What it may be: '1.234' is two numbers."""
+    n_digits: int
+    """That count: of 174,000 three."""
+
+
+def _value_of(text: str) -> float | None:
+    try:
+        value = float(text.replace("_", ""))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _numbers(answer: str) -> Iterator[_Number]:
+    for match in _NUMBER.finditer(answer):
+        digits = match["digits"]
+        plain = regex.sub(r"[’'\u00a0\u202f]", "", digits)
+        # A point or a comma parts thousands, or begins what is less than one.
+        readings = [reading for reading in (plain, plain.translate(_SWAPPED)) if _THOUSANDS.fullmatch(reading)]
+        readings = [reading.replace(",", "") for reading in readings]
+        scale = _SCALES[match["scale"][0].lower()] if match["scale"] else 1.0
+        scale = 0.01 if match["percent"] else scale
+        sign = -1.0 if match["sign"] else 1.0
+        found = {value for text in readings if (value := _value_of(text)) is not None}
+        values = {sign * value * scale for value in found}
+        if match["percent"]:
+            values |= {sign * value for value in found}
+        counted = regex.sub(r"\D", "", digits).lstrip("0")
+        if match["scale"] is None or counted == digits:
+            counted = counted.rstrip("0")
+        if values:
+            start = match.start("money" if match["money"] else "digits")
+            yield _Number(start, match.end(), digits, tuple(sorted(values)), max(len(counted), 1))
+
+
+def _rounded(groups: Iterable[Sequence[Field]], numbers: Sequence[_Number]) -> Iterator[SaidField]:
+    telling = [number for number in numbers if number.n_digits > 1 or number.end - number.start > len(number.digits)]
+    for group in groups:
+        if not telling:
+            return
+        value = _value_of(group[0].text) if len(group[0].text) < _LONGEST_DATE else None
+        if value is None or abs(value) < 1e-6 or (abs(value) < 10 and value == int(value)):
+            continue
+        for number in telling[:_MOST_NUMBERS]:
+            if any(_is_rounding(other, value, number.n_digits) for other in number.values):
+                yield _said(number.start, number.end, group, is_reworded=True, by_scores=True)
+
+
+def _is_rounding(some: float, value: float, n_digits: int) -> bool:
+    """Whether a number of so many digits is another, rounded to them."""
+    if some == value:
+        return True
+    if n_digits > 15 or some == 0 or (some < 0) != (value < 0) or not 0.4 < some / value < 2.5:
+        return False
+    unit = 10.0 ** (math.floor(math.log10(abs(some))) - n_digits + 1)
+    return abs(some - value) <= 0.5 * unit * (1 + 1e-9)
+
+
+# ---------------------------------------------------------------------------------------------------- dates and truths
+
+
+def _dated(answer: str, groups: Iterable[Sequence[Field]], region: str) -> Iterator[SaidField]:
+    said = [mention for mention in date.find(answer, region) if date.is_value(mention.value)][:_MOST_NUMBERS]
+    # A day at least, not a month alone.
+    said = [mention for mention in said if not mention.value.endswith("xx")]
+    for group in groups:
+        text = group[0].text.strip()
+        if not said or len(text) > _LONGEST_DATE or not _DATED.search(text):
+            continue
+        stamp = _ISO.fullmatch(text)
+        parsed = date.parse(stamp[1] if stamp else text, region)
+        for mention in said if parsed is not None and date.is_value(parsed[1]) else ():
+            assert parsed is not None
+            if date.is_part(mention.value, parsed[1]):
+                yield _said(mention.start, mention.end, group, is_reworded=True, by_scores=True)
+
+
+def _in_words(answer: str, fields: Iterable[Field]) -> Iterator[SaidField]:
+    """Where an answer says a key, or denies it, as the field does: 'insured', 'not insured', 'insured: no'."""
+    said = words(answer)
+    at: dict[str, list[int]] = {}
+    for number, (word, _, _) in enumerate(said):
+        at.setdefault(word, []).append(number)
+    for field in fields:
+        checkpoint()
+        names = [folded(part) for part in parts_of(field.key)]
+        names = [name for name in names if name and name not in _ASKING]
+        if not names or max(map(len, names)) <= _LEAST_LETTERS:
+            continue
+        truth = field.text.casefold() == "true"
+        denied = [f"{prefix}{names[0]}" for prefix in ("un", "non")] if len(names) == 1 and not truth else []
+        for word in denied:
+            for number in at.get(word, ()):
+                yield _said(*said[number][1:], [field], is_reworded=True, by_scores=True)
+        for number in at.get(names[0], ())[:_MOST_NUMBERS]:
+            last = number + len(names) - 1
+            if [word for word, _, _ in said[number : last + 1]] != names:
+                continue
+            first, end, is_so = _polarity(answer, said, number, last)
+            if is_so is truth:
+                yield _said(said[first][1], said[end][2], [field], is_reworded=True, by_scores=True)
+
+
+def _polarity(answer: str, said: Sequence[tuple[str, int, int]], first: int, last: int) -> tuple[int, int, bool]:
+    """The words [first, last] with those that affirm or deny them, and whether they hold."""
+    behind = last + 1
+    if (
+        behind < len(said)
+        and said[behind][0] in _SURELY | _NOT
+        and _SIGN.fullmatch(answer, said[last][2], said[behind][1])
+    ):
+        return first, behind, said[behind][0] in _SURELY
+    for before in range(first - 1, max(first - 1 - _NEAR, -1), -1):
+        if regex.search(r"[.!?;\n]", answer[said[before][2] : said[before + 1][1]]):
+            break
+        # "isn't" is two words.
+        if said[before][0] in _NOT or (said[before][0] == "t" and answer[said[before][1] - 1] in "'’"):
+            return before, last, False
+    return first, last, True

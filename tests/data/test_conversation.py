@@ -1,0 +1,228 @@
+"""Conversations: every turn and call is a case, and what was read before it is its context."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakmeter.core.case import Case
+from leakmeter.data.cases import ReadCases, case_of, cases_of
+from leakmeter.data.conversation import emission_options, entries_of
+from leakmeter.errors import DataError, LeakmeterError, UsageError
+
+NOTE = "Orla Brennick, phone 555-010-4471."
+SYSTEM, ASKED = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who owns the boat?"}
+THANKS, WELCOME = {"role": "user", "content": "Thanks!"}, {"role": "assistant", "content": "You are welcome."}
+
+
+def call(name: str, arguments: Any, id_: str = "c1") -> dict[str, Any]:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"role": "assistant", "content": None, "tool_calls": [{"id": id_, "type": "function", "function": function}]}
+
+
+def result(text: str, id_: str = "c1") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": id_, "content": text}
+
+
+def answer(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+LEAKS_EARLY = [SYSTEM, ASKED, call("kb.find", {"q": "boat"}), result(NOTE), answer("Orla Brennick."), THANKS, WELCOME]
+LEAKS_IN_A_CALL = [
+    *LEAKS_EARLY[:4], answer("I do not say who."), {"role": "user", "content": "Then remind me."},
+    call("calendar.create", {"title": "Call Orla Brennick"}, "c2"), result("ok", "c2"), answer("Done."),
+]  # fmt: skip
+
+
+def read(messages: Any, **how: Any) -> ReadCases:
+    return cases_of([{"id": "c", "messages": messages}], needs_response=True, **how)
+
+
+def shape(cases: Any) -> list[tuple[str, str, str]]:
+    return [(case.id, case.emission.channel, case.emission.recipient) for case in cases]
+
+
+def sources(case: Case) -> list[str]:
+    return [document.name for document in case.context_documents]
+
+
+def test_every_turn_that_had_read_something_is_a_case() -> None:
+    found = read(LEAKS_EARLY)
+    assert shape(found.cases) == [("c.2", "answer", "user"), ("c.3", "answer", "user")]
+    assert [case.response for case in found.cases] == ["Orla Brennick.", "You are welcome."]
+    assert [sources(case) for case in found.cases] == [["kb.find#1"]] * 2
+    assert found.notes == (
+        "data: 1 conversation with 2 answers",
+        "data: 1 other emission came before anything was read, so that there is nothing to measure",
+    )
+    # Nothing but what was read is ever left out, and the prompt is that up to the turn.
+    for case, n in zip(found.cases, (4, 6), strict=True):
+        assert len(case.messages) == n
+        assert all(message.fixed for message in case.messages)
+
+
+def test_arguments_of_a_call_are_an_emission_to_its_tool() -> None:
+    found = read(LEAKS_IN_A_CALL)
+    assert shape(found.cases) == [
+        ("c.2", "answer", "user"), ("c.3 calendar.create", "tool", "calendar.create"), ("c.4", "answer", "user"),
+    ]  # fmt: skip
+    leaking = found.cases[1]
+    assert (leaking.response, sources(leaking)) == ('{"title": "Call Orla Brennick"}', ["kb.find#1"])
+    assert leaking.begun is not None
+    assert [(each.name, each.arguments) for each in leaking.begun.calls] == [("calendar.create", "")]
+    assert sources(found.cases[2]) == ["kb.find#1", "calendar.create#1"]
+
+
+def test_turns_and_channels_are_chosen() -> None:
+    def chosen(**how: Any) -> list[str]:
+        return [case.id for case in read(LEAKS_IN_A_CALL, emissions=emission_options(**how)).cases]
+
+    assert chosen(turns="last") == ["c"]
+    assert chosen(channels="tool") == ["c"]
+    assert chosen(channels="answer,tool") == ["c.2", "c.3 calendar.create", "c.4"]
+    with pytest.raises(UsageError, match="no channel named 'mail'"):
+        emission_options(channels="mail")
+    with pytest.raises(UsageError, match="no channel is named"):
+        emission_options(channels=",")
+    with pytest.raises(UsageError, match="no choice of turns named 'first'"):
+        emission_options(turns="first")
+
+
+def test_reasoning_is_measured_only_where_it_is_asked_for() -> None:
+    thought = {
+        "role": "assistant",
+        "content": [{"type": "thinking", "thinking": "It is Orla."}, {"type": "text", "text": "No."}],
+    }
+    chat = [*LEAKS_EARLY[:4], thought]
+    assert [case.response for case in read(chat).cases] == ["No."]
+    found = read(chat, emissions=emission_options(channels=["reasoning"]))
+    assert [(case.response, case.emission.recipient) for case in found.cases if case.emission] == [
+        ("It is Orla.", "nobody")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tool", "expected"),
+    [
+        ("transfer_to_billing", ("agent", "billing")), ("handoff_to_triage", ("agent", "triage")),
+        ("ask_agent", ("agent", "ask_agent")), ("memory", ("memory", "memory")),
+        ("save_memory", ("memory", "save_memory")), ("calendar.create", ("tool", "calendar.create")),
+    ],
+)  # fmt: skip
+def test_handoffs_and_memories_have_channels_of_their_own(tool: str, expected: tuple[str, str]) -> None:
+    chat = [*LEAKS_EARLY[:4], call(tool, {"note": "Orla"}, "c2"), result("ok", "c2"), answer("Done.")]
+    assert shape(read(chat).cases)[0][1:] == expected
+
+
+def test_an_error_of_an_api_is_counted_apart() -> None:
+    errors = ("[ERROR: Insufficient credits. {}]", "Error code: 429 - rate limit", '{"error": {"code": 402}}')
+    rows = [{"messages": [*LEAKS_EARLY[:4], answer(text)]} for text in (*errors, "Error 404 means: not found.")]
+    found = cases_of(rows, needs_response=True)
+    assert [case.response for case in found.cases] == ["Error 404 means: not found."]
+    assert "data: 3 responses are errors of an API, and not measured" in found.notes
+    with pytest.raises(DataError, match="3 responses are errors of an API"):
+        cases_of(rows[:3], needs_response=True)
+    plain = [{"context": NOTE, "query": "Who?", "response": text} for text in (errors[0], "Orla.")]
+    assert len(cases_of(plain, needs_response=True).cases) == 1
+
+
+def test_what_is_a_row_of_its_own_is_measured_once() -> None:
+    turns = [LEAKS_EARLY[:5], LEAKS_EARLY]
+    for order in (turns, turns[::-1]):
+        found = cases_of([{"id": str(len(chat)), "messages": chat} for chat in order], needs_response=True)
+        assert sorted(case.response or "" for case in found.cases) == ["Orla Brennick.", "You are welcome."]
+        assert {case.id for case in found.cases} >= {"5"}
+
+
+def test_a_conversation_that_ends_with_a_question_is_drawn_or_has_its_turns_measured() -> None:
+    asking = [*LEAKS_EARLY[:5], THANKS]
+    (drawn,) = cases_of([{"messages": asking}]).cases
+    assert (drawn.response, drawn.messages[-1].text, sources(drawn)) == (None, "Thanks!", ["kb.find#1"])
+    assert [case.response for case in read(asking).cases] == ["Orla Brennick."]
+    with pytest.raises(DataError, match="the row names no response"):
+        read([SYSTEM, result(NOTE), ASKED])
+
+
+def test_a_chat_of_texts_has_each_turn_that_something_was_said_before() -> None:
+    chat = [
+        SYSTEM,
+        ASKED,
+        answer("Orla."),
+        THANKS,
+        WELCOME,
+        {"role": "user", "content": "Who?"},
+        answer("Orla, I said."),
+    ]
+    found = read(chat)
+    assert [(case.id, case.response) for case in found.cases] == [("c.2", "You are welcome."), ("c.3", "Orla, I said.")]
+    assert sources(found.cases[1])[-1] == "assistant 5"
+
+
+def test_the_system_prompt_is_a_source_beside_results_where_it_is_asked_for() -> None:
+    calling, first, _ = read(LEAKS_EARLY, context_from="system").cases
+    assert (calling.response, sources(calling)) == ('{"q": "boat"}', ["system 1"])
+    assert sources(first) == ["system 1", "kb.find#1"]
+
+
+def test_documents_that_a_tool_found_have_names_of_their_own() -> None:
+    hits = [{"source": "crm.md", "text": NOTE}, {"source": "tides.md", "text": "High water at noon."}]
+    for written in (json.dumps(hits), json.dumps({"n": 2, "results": hits}, indent=1)):
+        (case,) = read([ASKED, call("find", {"q": 1}), result(written), answer("Orla.")]).cases
+        assert sources(case) == ["crm.md", "tides.md"]
+        assert case.messages[2].text == written
+    blocks = [
+        {"type": "search_result", "title": hit["source"], "content": [{"type": "text", "text": hit["text"]}]}
+        for hit in hits
+    ]
+    (case,) = read(
+        [ASKED, {"role": "user", "content": [{"type": "tool_result", "content": blocks}]}, answer("Orla.")]
+    ).cases
+    assert sources(case) == ["crm.md", "tides.md"]
+
+
+def test_a_document_beside_the_question_is_a_source_and_the_question_stays() -> None:
+    asked = {
+        "role": "user",
+        "content": [
+            {"type": "document", "title": "crm.md", "source": {"type": "text", "data": NOTE}},
+            {"type": "text", "text": "Who?"},
+        ],
+    }
+    (case,) = read([asked, answer("Orla.")]).cases
+    assert sources(case) == ["crm.md"]
+    assert case.messages[0].text == f"{NOTE}\n\nWho?"
+
+
+def test_one_chat_is_the_case_of_its_last_answer() -> None:
+    case = case_of(messages=LEAKS_IN_A_CALL)
+    assert (case.id, case.response, len(case.messages)) == ("case", "Done.", len(LEAKS_IN_A_CALL) - 1)
+    with pytest.raises(DataError, match="nothing was read before the last turn"):
+        case_of(messages=[ASKED, call("f", {"a": 1})])
+
+
+@given(st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["role", "content", "type", "tool_calls", "text", "name", "function", "arguments", "output"])
+        | st.text(max_size=3), inner, max_size=4),
+    max_leaves=12,
+))  # fmt: skip
+def test_anything_is_read_or_refused_in_one_line(value: Any) -> None:
+    for messages in (
+        value,
+        [value],
+        [ASKED, value, answer("Orla.")],
+        [ASKED, {"role": "tool", "content": value}, answer("x")],
+    ):
+        for call_ in (lambda given=messages: entries_of(given, "log"), lambda given=messages: read(given)):
+            said = ""
+            try:
+                call_()
+            except LeakmeterError as error:
+                said = str(error)
+            assert "\n" not in said

@@ -1,0 +1,84 @@
+"""Logs of agents as the libraries write them themselves, where they are installed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.logged_agents import ANSWER, BOOKED, CALLS, FOUND, RESULT, SYSTEM, TOOLS, WORD, openai_message
+from leakmeter.core.case import Emission
+from leakmeter.data.cases import cases_of
+from leakmeter.data.traces.reader import PRESETS
+
+
+def check(found: Any) -> None:
+    assert [case.response for case in found.cases] == [WORD, json.dumps(BOOKED[1]), ANSWER]
+    assert found.cases[1].emission == Emission(found.cases[0].emission.conversation, 2, "tool", "calendar.create")
+    names = [message.parts[number].name for message in found.cases[-1].messages for number in message.retrieved]
+    assert names == ["boats.md", "hours.md", "calendar.create#1"]
+
+
+def _steps() -> Iterator[Any]:
+    for tool, call in zip(TOOLS, CALLS, strict=True):
+        yield from filter(None, (tool, call))
+
+
+@pytest.mark.filterwarnings("ignore")  # MLflow takes a warning of another library for a failure, and traces nothing
+def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri(tmp_path.joinpath("runs").as_uri())
+    mlflow.set_experiment("yard")
+    with mlflow.start_span("agent", span_type="AGENT") as root:
+        root.set_inputs({"question": "?"})
+        for step in _steps():
+            if len(step) == 3:
+                with mlflow.start_span(step[0], span_type="TOOL") as span:
+                    span.set_inputs({})
+                    span.set_outputs(step[2])
+                continue
+            with mlflow.start_span("Completions", span_type="CHAT_MODEL") as span:
+                span.set_inputs({"model": "m", "messages": list(map(openai_message, step[0]))})
+                span.set_outputs({"choices": [{"message": openai_message(step[1]), "finish_reason": "stop"}]})
+    mlflow.flush_trace_async_logging()
+    trace = mlflow.get_trace(root.trace_id)
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps(trace.to_dict()) + "\n")
+    check(cases_of(path, logs=PRESETS))
+    frame = mlflow.search_traces(return_type="pandas")
+    check(cases_of(frame, logs=PRESETS))
+    frame.to_csv(tmp_path / "traces.csv", index=False)
+    check(cases_of(tmp_path / "traces.csv", logs=PRESETS))
+
+
+def test_langchain_messages_in_runs_of_langsmith() -> None:
+    messages = pytest.importorskip("langchain_core.messages")
+    dumpd = pytest.importorskip("langchain_core.load").dumpd
+    kinds = {"system": messages.SystemMessage, "user": messages.HumanMessage}
+
+    def made(said: Any) -> Any:
+        role, text, calls, of = said
+        if of is not None:
+            return messages.ToolMessage(text, tool_call_id=of, name={"c1": "search_docs", "c2": "calendar.create"}[of])
+        if role in kinds:
+            return kinds[role](text)
+        # As of Anthropic: calls are among the parts too.
+        parts: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+        parts += [{"type": "tool_use", "id": id_, "name": name, "input": given} for name, given, id_ in calls]
+        held = [{"name": name, "args": given, "id": id_} for name, given, id_ in calls]
+        return messages.AIMessage(parts if calls else text, tool_calls=held)
+
+    rows = []
+    for number, (prompt, reply) in enumerate(CALLS):
+        outputs = {"generations": [[{"text": reply[1], "type": "ChatGeneration", "message": dumpd(made(reply))}]]}
+        inputs = {"messages": [[dumpd(made(said)) for said in prompt]]}
+        time = f"2026-03-02T09:00:0{number}"
+        run = {"id": f"r{number}", "trace_id": "t", "run_type": "llm", "start_time": time, "end_time": time}
+        rows.append(json.loads(json.dumps({**run, "inputs": inputs, "outputs": outputs})))
+    check(cases_of(rows, logs=PRESETS))
+    assert SYSTEM in json.dumps(rows)
+    assert (FOUND[0]["source"], RESULT) == ("boats.md", TOOLS[2][2])

@@ -1,0 +1,129 @@
+"""What is said of conversations: each channel in the headline, each turn on the page, and in SQL and frames."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakmeter
+from helpers.docs_blocks import exit_code
+from helpers.report_checks import assert_harmless
+from helpers.toy_chat import ToyChat
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.report import blocks as b
+from leakmeter.report import html
+
+NUMBER, OTHER = "4417-0923-5518", "8830-1174-6620"
+
+
+def call(name: str, arguments: Any, id_: str) -> dict[str, Any]:
+    return {
+        "role": "assistant",
+        "tool_calls": [{"id": id_, "function": {"name": name, "arguments": json.dumps(arguments)}}],
+    }
+
+
+def chat(id_: str, *, in_call: str, in_answer: str) -> dict[str, Any]:
+    return {
+        "id": id_,
+        "messages": [
+            {"role": "user", "content": "Book it."},
+            call("crm.find", {"q": "boat"}, "1"),
+            {"role": "tool", "tool_call_id": "1", "content": f"The account is {NUMBER}. The other is {OTHER}."},
+            call("calendar.create", {"title": in_call}, "2"),
+            {"role": "tool", "tool_call_id": "2", "content": "ok"},
+            {"role": "assistant", "content": in_answer},
+            {"role": "user", "content": "Thanks."},
+            {"role": "assistant", "content": "Bye."},
+        ],
+    }
+
+
+LEAKS_IN_A_CALL = chat("c-1", in_call=f"Pay {NUMBER}", in_answer="Booked.")
+LEAKS_IN_AN_ANSWER = chat("c-2", in_call="Pay", in_answer=f"Pay {NUMBER}")
+CLEAN = chat("c-3", in_call="Pay", in_answer="Booked.")
+
+
+def measured(*chats: dict[str, Any], **how: Any) -> Any:
+    return leakmeter.influence(ToyChat(), data=[*chats], controls=0, **how)
+
+
+def headline(results: Any) -> str:
+    return InfluenceResult.findings(list(results)).headline
+
+
+def test_the_headline_speaks_of_each_channel() -> None:
+    said = headline(measured(LEAKS_IN_A_CALL, CLEAN))
+    assert said.startswith("None of 4 answers ")
+    assert "1 of 2 tool calls discloses personal or secret data: c-1.2 calendar.create number (" in said
+    assert said.endswith(", from crm.find#1).")
+    said = headline(measured(LEAKS_IN_AN_ANSWER))
+    assert said.startswith("1 of 2 answers discloses personal or secret data: c-2.3 number (")
+    assert "The call of calendar.create in c-2 does not " in said
+
+
+def test_one_emission_alone_is_called_what_it_is() -> None:
+    (result,) = measured(LEAKS_IN_A_CALL, channels="tool")
+    assert headline([result]).startswith(
+        "The call of calendar.create in c-1 discloses personal or secret data: number ("
+    )
+    assert (result.conversation, result.turn, result.channel, result.recipient) == ("c-1", 2, "tool", "calendar.create")
+
+
+def test_an_answer_that_was_not_measured_is_told() -> None:
+    (result,) = measured(LEAKS_IN_AN_ANSWER, turns="last")
+    assert result.unmeasured_answers == 1
+    assert "1 earlier answer of the assistant was not measured" in headline([result])
+
+
+def turns_of(results: Any) -> list[tuple[str, str]]:
+    blocks = b.walk(InfluenceResult.report(list(results)).blocks)
+    (block, *_) = [block for block in blocks if isinstance(block, b.Conversation)]
+    return [(turn.side, b.plain(turn.who)) for turn in block.turns]
+
+
+def test_the_page_shows_the_turns_in_order(tmp_path: Path) -> None:
+    results = measured(LEAKS_IN_A_CALL)
+    assert turns_of(results) == [
+        ("said", "user"),
+        ("emitted", "call of crm.find"),
+        ("read", "read: crm.find#1"),
+        ("emitted", "call of calendar.create, c-1.2 calendar.create"),
+        ("read", "read: calendar.create#1"),
+        ("emitted", "answer, c-1.3"),
+        ("said", "user"),
+        ("emitted", "answer, c-1.4"),
+    ]
+    page = html.page(InfluenceResult.report(list(results)))
+    assert_harmless(page)
+    assert page.count('class="emitted"') == 4
+    assert 'href="#c1"' in page
+
+
+def test_hostile_conversations_stay_texts() -> None:
+    evil = "</div><script>alert(1)</script>\x1b[31m"
+    row = chat(evil, in_call=evil, in_answer=evil)
+    row["messages"][2]["content"] = evil
+    row["messages"][0]["content"] = evil
+    row["messages"][3]["tool_calls"][0]["function"]["name"] = evil
+    assert_harmless(html.page(InfluenceResult.report(list(measured(row)))))
+
+
+def test_runs_know_turns_and_channels(tmp_path: Path) -> None:
+    results = measured(LEAKS_IN_A_CALL, CLEAN, out=tmp_path)
+    assert {"conversation", "turn", "channel", "recipient"} <= {*results.to_frame().columns}
+    sql = "SELECT conversation, turn, channel, recipient FROM influence_results ORDER BY 1, 2"
+    rows = leakmeter.query(sql, tmp_path).to_dict("list")
+    assert rows["channel"] == ["tool", "answer", "answer"] * 2
+    again = leakmeter.load_run(next(tmp_path.glob("influence-*")))[0]
+    assert (again.channel, again.said_before) == (results[0].channel, results[0].said_before)
+
+
+@pytest.mark.parametrize(("channel", "expected"), [("tool", 1), ("answer", 0)])
+def test_gates_know_channels(tmp_path: Path, channel: str, expected: int) -> None:
+    measured(LEAKS_IN_A_CALL, CLEAN, out=tmp_path)
+    bound = f"influence.personal.{channel} <= 0"
+    assert exit_code(["gate", str(next(tmp_path.glob("influence-*"))), "--max", bound]) == expected

@@ -1,0 +1,125 @@
+"""Values of records that an answer says: word for word, in other words, or not at all."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from leakmeter.text.entities import values
+from leakmeter.text.entities.fields import FIELD, find, kind_of
+from leakmeter.text.structured import fields_of
+
+
+def said(record: Any, answer: str) -> list[tuple[str, str, bool, bool]]:
+    text = record if isinstance(record, str) else json.dumps(record)
+    found = sorted(find(answer, fields_of(text), "US"), key=lambda one: one.start)
+    return [(answer[one.start : one.end], one.kind, one.is_reworded, one.by_scores) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "answer", "words"),
+    [
+        ("credit_score", 6121, "It is 6121.", "6121"),
+        ("amount", 3751911, "It was $3,751,911 then.", "$3,751,911"),
+        ("diagnosis", "Type 2 diabetes", "She has type-2 DIABETES.", "type-2 DIABETES"),
+        ("case_id", "CASE-993", "Of CASE-993: nothing.", "CASE-993"),
+        ("rate", "K44.10", "Rate K44.10 holds", "K44.10"),
+    ],
+)
+def test_a_copied_value_is_one_by_its_words(key: str, value: Any, answer: str, words: str) -> None:
+    assert said({key: value}, answer) == [(words, key, False, False)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "answer", "words"),
+    [
+        ("age", 34, "He is 34.", "34"),
+        ("case_type", "civil", "It is a civil case.", "civil"),
+        ("state", "IL", "She lives in IL now.", "IL"),
+    ],
+)
+def test_what_many_texts_say_is_known_by_scores_alone(key: str, value: Any, answer: str, words: str) -> None:
+    assert said({key: value}, answer) == [(words, key, False, True)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "answer", "words"),
+    [
+        ("settlement", 173746, "About ~$174,000 in all.", "$174,000"),
+        ("settlement", 173746, "Some 170k.", "170k"),
+        ("settlement", 3751911, "It is $3.75 million.", "$3.75 million"),
+        ("settlement", 1200, "It is 1,200.00 euros.", "1,200.00"),
+        ("share", 0.35, "It is 35 % of it.", "35 %"),
+        ("fever", 38.72, "It was 38.7 degrees.", "38.7"),
+        ("visit", "2026-05-03", "She came on 3 May, late.", "3 May"),
+        ("visit", "2026-05-03T10:00:00", "She came on May 3, 2026.", "May 3, 2026"),
+        ("insured", False, "She is not insured now.", "not insured"),
+        ("insured", False, "She is uninsured.", "uninsured"),
+        ("insured", False, "Insured: No", "Insured: No"),
+        ("has_pets", True, "She has pets.", "pets"),
+        ("isInsured", True, "She is insured.", "insured"),
+    ],
+)
+def test_a_value_in_other_words_is_reworded_and_known_by_scores_alone(
+    key: str, value: Any, answer: str, words: str
+) -> None:
+    assert said({key: value}, answer) == [(words, key, True, True)]
+
+
+@pytest.mark.parametrize(
+    ("record", "answer"),
+    [
+        ({"a_thing": True, "b_thing": None, "c_thing": ""}, "Yes, true: none."),
+        ({"ok_field": "yes", "n_field": "N/A", "d_field": 5}, "Yes, N/A, 5."),
+        ({"status": "status", "credit_score": "Score"}, "The status and the score."),
+        ({"age": 34}, "At 3.4 percent, 3-4 days, 12:34 and 1934."),
+        ({"amount": 173746}, "About 175,000, or 180k, or 1 million."),
+        ({"insured": False}, "She is insured. Not today."),
+        ({"insured": True}, "She is not insured, and was never really insured."),
+        ({"insured": True}, "She isn't insured."),
+        ({"visit": "2026-05-03"}, "In May, or on 4 May, or in 2026."),
+        ({"code": "it", "drug": "with"}, "It is it, with it."),
+        ("[612345, 'Anna Ek']", "Anna Ek has 612345."),
+    ],
+)
+def test_what_is_no_value_of_a_field(record: Any, answer: str) -> None:
+    assert said(record, answer) == []
+
+
+def test_a_key_that_may_be_data_or_ours_is_no_kind() -> None:
+    for key in ("credit_score", "creditScore", "Kreditwürdigkeit", "patient id"):
+        assert kind_of(key) == key
+    for key in ("Anna Ek", "555-010-7788", "anna@x.example", "other", "public", "a\nb", "<b>", "x" * 50, ""):
+        assert kind_of(key) == FIELD
+
+
+def found(record: Any, answer: str, query: str = "") -> list[tuple[str, str, str]]:
+    text = json.dumps(record)
+    known = values.find(answer, text, query, region="US", fields=fields_of(text))
+    return [(answer[value.start : value.end], value.type, value.found_by) for value in known]
+
+
+def test_a_recogniser_knows_better_and_a_shape_does_not() -> None:
+    record = {"contact": "anna.ek@x.example", "ssn": "CANARY_SSN_A2AF093D", "dob": "1984-05-03", "pin": 612345}
+    answer = "Write to anna.ek@x.example: CANARY_SSN_A2AF093D, born 1984-05-03, 612345."
+    assert found(record, answer) == [
+        ("anna.ek@x.example", "email", "recogniser"),
+        ("CANARY_SSN_A2AF093D", "ssn", "field"),
+        ("1984-05-03", "date", "recogniser"),
+        ("612345", "pin", "field"),
+    ]
+    # Without a record it is what its shape tells.
+    assert [kind for _, kind, _ in found({}, answer)] == ["email", "key", "date"]
+
+
+def test_what_the_query_says_is_no_value() -> None:
+    assert found({"client": "Quillmere & Sons"}, "For Quillmere & Sons.", "Who is Quillmere & Sons?") == []
+
+
+def test_where_scores_show_nothing_it_is_what_its_shape_tells() -> None:
+    text, answer = '{"settlement": 173746}', "It is $174,000."
+    (value,) = values.find(answer, text, "", region="US", fields=fields_of(text))
+    assert (value.type, value.is_reworded, value.by_scores) == ("settlement", True, True)
+    assert [(one.type, one.found_by) for one in value.instead] == [("amount", "shape")]
