@@ -23,21 +23,21 @@ NESTED: dict[str, tuple[dict[str, Any], str]] = {
         {"request": {"input": ASKED}, "response": {"output": [
             {"type": "reasoning", "summary": [{"type": "summary_text", "text": "I look into the two files."}]},
             {"type": "file_search_call", "queries": [ASKED], "results": HITS}, SAID]}},
-        "query=request.input,context=response.output[1].results,context.name=filename,"
-        "response=response.output[2].content[0].text",
+        "query=request.input,context=response.output[type=file_search_call].results,"
+        "response=response.output[type=message].content[].text",
     ),
     "a tool's output as JSON": (
         {"request": {"instructions": "Be brief.", "input": [
             {"role": "user", "content": ASKED}, {"type": "function_call", "arguments": '{"query": "spare key"}'},
             {"type": "function_call_output", "output": '{"results": ' + str(HITS).replace("'", '"') + "}"}]},
          "response": {"output": [SAID]}},
-        "query=request.input[0].content,context=request.input[2].output.results,context.name=filename,"
-        "response=response.output[0].content[0].text",
+        "query=request.input[0].content,context=request.input[type=function_call_output].output.results,"
+        "response=response.output[0].content[].text",
     ),
     "tools within a case": (
         {"input": ASKED, "actualOutput": ANSWER, "retrievalContext": [],
          "toolsCalled": [{"name": "search", "inputParameters": {"query": "spare key"}, "output": HITS}]},
-        "query=input,context=toolsCalled[].output[],context.name=filename,response=actualOutput",
+        "query=input,context=toolsCalled[].output[],response=actualOutput",
     ),
     "a pipeline": (
         {"query": ASKED, "retriever": {"documents": CITED}, "llm": {"replies": [ANSWER], "meta": [{"model": "m"}]}},
@@ -65,11 +65,14 @@ def refusal(data: Any, **how: Any) -> str:
 @pytest.mark.parametrize("name", NESTED)
 def test_the_map_that_is_proposed_reads_query_texts_and_answer(name: str) -> None:
     record, expected = NESTED[name]
-    (proposed,) = shlex.split(refusal([record]).partition("give --map ")[2])
+    # Some are known formats, which are read without a map.
+    (proposed,) = shlex.split(refusal([record], format="native").partition("give --map ")[2])
     assert proposed == expected
     case = cases_of([record], map=proposed, needs_response=True).cases[0]
     assert (case.query, case.response) == (ASKED, ANSWER)
     assert [document.text for document in case.documents] in (NOTES, NOTES[:1])
+    names = ["0.md", "1.md"] if "filename" in str(record) or "title" in str(record) else ["d1", "d2"]
+    assert [document.name for document in case.documents] in (names, ["context"])
 
 
 def test_a_map_that_does_not_read_all_of_the_first_rows_is_not_proposed() -> None:
@@ -125,7 +128,7 @@ def test_requests_and_answers_of_anthropic_are_read() -> None:
 
 def test_documents_beside_a_chat_are_named_where_the_system_prompt_is_no_answer() -> None:
     chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": ASKED}]
-    message = {"role": "assistant", "content": ANSWER, "context": {"citations": CITED, "intent": '["key"]'}}
+    message = {"role": "assistant", "content": ANSWER, "grounding": {"citations": CITED, "intent": '["key"]'}}
     row = {"request": {"messages": chat}, "response": {"choices": [{"message": message}]}}
     said = refusal([row])
     assert "--context-from system" not in said
@@ -133,7 +136,7 @@ def test_documents_beside_a_chat_are_named_where_the_system_prompt_is_no_answer(
     (case,) = cases_of([row], map=proposed, needs_response=True).cases
     assert (case.query, case.response, [document.text for document in case.documents]) == (ASKED, ANSWER, NOTES)
     # Texts within the chat are not beside it.
-    message.pop("context")
+    message.pop("grounding")
     assert "give --context-from system" in refusal([row])
 
 

@@ -282,8 +282,8 @@ def opening(monkeypatch: pytest.MonkeyPatch, **limit: int) -> list[opened.Opened
     """What will have been opened, with a limit of its own."""
     held: list[opened.Opened] = []
 
-    def opens(*given: Any) -> opened.Opened:
-        held.append(opened.open_data(*given, **limit))
+    def opens(*given: Any, **more: Any) -> opened.Opened:
+        held.append(opened.open_data(*given, **limit, **more))
         return held[-1]
 
     monkeypatch.setattr(rows, "open_data", opens)

@@ -129,7 +129,8 @@ class Case:
 
     @property
     def asking(self) -> int | None:
-        return max((i for i, message in enumerate(self.messages) if message.role == "user"), default=None)
+        last = len(self.messages) - 1
+        return next((i for i in range(last, -1, -1) if self.messages[i].role == "user"), None)
 
     def record(self) -> JsonObject:
         return record_of(self)
@@ -178,20 +179,26 @@ def unmeasured_answers(cases: Sequence[Any]) -> list[int]:
             asking = case.asking
             question = case.query if asking is None else case.messages[asking].text
             asked.setdefault(_plain(case.response), []).append(_plain(question))
-    return [0 if not isinstance(case, Case) else _n_unmeasured(case, asked) for case in cases]
+    # Cases of one conversation share its messages.
+    texts: dict[int, str] = {}
+    return [0 if not isinstance(case, Case) else _n_unmeasured(case, asked, texts) for case in cases]
 
 
-def _n_unmeasured(case: Case, asked: Mapping[str, Sequence[str]]) -> int:
+def _n_unmeasured(case: Case, asked: Mapping[str, Sequence[str]], texts: dict[int, str]) -> int:
     n, question = 0, ""
     for i, message in enumerate(case.messages[: case.asking]):
+        if message.role not in ("user", "assistant"):
+            continue
+        if (text := texts.get(id(message))) is None:
+            text = texts[id(message)] = _plain(message.text)
         if message.role == "user":
-            question = _plain(message.text)
-        elif message.role == "assistant" and (answer := _plain(message.text)):
+            question = text
+        elif answer := text:
+            if question and any(question in other for other in asked.get(answer, ())):
+                continue
             before = Case("", messages=case.messages[:i])
             # An answer before anything was read gives nothing away.
-            if not before.context_documents or before.has_only_system_context:
-                continue
-            n += not (question and any(question in other for other in asked.get(answer, ())))
+            n += bool(before.context_documents) and not before.has_only_system_context
     return n
 
 

@@ -28,12 +28,14 @@ from leakmeter.data.chat import (
     answer_text,
     cases_of_chat,
     context_marker,
+    texts_marker,
 )
 from leakmeter.data.conversation import ALL_EMISSIONS, EmissionOptions, entries_of, is_api_error
-from leakmeter.data.foreign import Unread, fields_of, has_reasoned, plain
+from leakmeter.data.foreign import Unread, fields_of, has_reasoned, is_of_blocks, plain
 from leakmeter.data.formats import DataFormat
 from leakmeter.data.mapping import (
     Fields,
+    Names,
     checked_text,
     is_name,
     listed,
@@ -42,13 +44,12 @@ from leakmeter.data.mapping import (
     parsed_json,
     parsed_list,
     renamed,
-    unused,
     value_at,
 )
 from leakmeter.data.named import DatasetRecord
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
-from leakmeter.data.proposed import ROLES, proposed_cases, proposed_mapping, text_paths
+from leakmeter.data.proposed import ROLES, contexts_among, proposed_cases, proposed_mapping, text_paths
 from leakmeter.data.rows import DataRow, read_rows, text_lines
 from leakmeter.data.shape import Shape, shape_of
 from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
@@ -57,6 +58,8 @@ from leakmeter.text.repeats import is_repeated
 
 FIELDS: Final = ("id", "context", "query", "response", "decoding", "reference", "messages")
 NATIVE: Final = "native"
+MARKED: Final = "marked"
+"""A field that presets give beside messages: documents that stand in them word for word, and are the context."""
 _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "query": ("question", "user_input", "input", "prompt", "user_query", "instruction"),
     "context": (
@@ -433,7 +436,9 @@ def _hint(fields: Fields, tried: _Tried, within: str = "", known: Mapping[str, s
     rows = "; --skip-bad leaves out rows that are no answers" if {"query", "context", "response"} <= {*lacking} else ""
     within_query = "; if the query holds the retrieved text, give --context-from REGEX in place of context"
     mark = within_query if "context" in lacking and "query" in proposal else ""
-    return f"; name the fields with --map {pairs} and replace each … with a path{_texts_at(fields)}{mark}{rows}"
+    several = contexts_among(fields) if "context" in lacking else []
+    choose = f": context may be {' or '.join(several)}" if len(several) > 1 else ""
+    return f"; name the fields with --map {pairs} and replace each … with a path{choose}{_texts_at(fields)}{mark}{rows}"
 
 
 def _proposal(
@@ -582,7 +587,7 @@ class _CasesRead:
         for each, _ in self.found if emissions.turns == "last" else ():
             if (emission := each.case.emission) is not None:
                 last[emission.conversation] = max(last.get(emission.conversation, 0), emission.turn)
-        seen = {_said(each.case) for each, _ in self.found if each.is_own}
+        seen = {_said(each) for each, _ in self.found if each.is_own}
         cases: list[Case] = []
         references: list[str | None] = []
         for each, reference in self.found:
@@ -590,7 +595,7 @@ class _CasesRead:
             if last and emission is not None and emission.turn < last[emission.conversation]:
                 continue
             if not each.is_own:
-                if (said := _said(each.case)) in seen:
+                if (said := _said(each)) in seen:
                     continue
                 seen.add(said)
             cases.append(each.case)
@@ -628,11 +633,11 @@ _CHANNEL_NOUNS: Final = {
 }
 
 
-def _said(case: Case) -> tuple[object, ...]:
-    """What was said, and before what: equal where one emission was logged twice."""
-    before = tuple((message.role, message.text, message.calls) for message in case.messages)
-    channel = None if case.emission is None else case.emission.channel
-    return before, case.response, channel, case.begun and case.begun.calls
+def _said(each: ChatCase) -> tuple[object, ...]:
+    """What was said, and after what: equal where one emission was logged twice."""
+    case = each.case
+    channel = "answer" if case.emission is None else case.emission.channel
+    return each.after, case.response, channel, case.begun and case.begun.calls
 
 
 def cases_of_fields(
@@ -670,6 +675,8 @@ def cases_of_fields(
     reference = None if reference is None else checked_text(reference, "reference", where)
     response = value.get("response")
     if "messages" in value:
+        if marker is None and MARKED in value:
+            marker = texts_marker(_documents(value[MARKED], where))
         if value.get("query"):
             raise DataError(f"{where}: the last user message is the query; leave 'query' out")
         is_blocks = isinstance(response, list)
@@ -699,7 +706,7 @@ def cases_of_fields(
 
 def _response_of(value: object, where: str) -> str:
     """A text, or one that is logged as a list of blocks, each with its type."""
-    if isinstance(value, list) and value and all(isinstance(part, Mapping) and "type" in part for part in value):
+    if is_of_blocks(value):
         return answer_text(value, f"{where}: 'response'")
     return _text_of(value, "response", where)
 
@@ -741,11 +748,8 @@ def _documents(value: object, where: str) -> tuple[Document, ...]:
 
 
 def unique_names(documents: list[Document]) -> list[Document]:
-    out: dict[str, Document] = {}
-    for document in documents:
-        name = unused(document.name, out)
-        out[name] = Document(name, document.text)
-    return list(out.values())
+    names = Names()
+    return [Document(names.own(document.name), document.text) for document in documents]
 
 
 def logged_case(path: str | Path, response: str | None = None, *, context_from: str | None = None) -> Case:

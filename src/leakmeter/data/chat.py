@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Emission, Message
@@ -20,19 +21,24 @@ from leakmeter.data.conversation import (
     ConversationEntry,
     EmissionOptions,
     Emitted,
+    cut_at,
+    digests,
     emissions_of,
     entries_of,
     has_sources,
     messages_of_entries,
 )
 from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ContentPart, Turn, joined_answer, parts_of, spoken, turn_of
-from leakmeter.data.mapping import checked_text, is_name, unused
+from leakmeter.data.mapping import Names, checked_text, is_name
 from leakmeter.errors import DataError, UsageError
 from leakmeter.text.entities import pattern
 
 _ROLE = re.compile(r"[a-z][a-z_]*")
 _LONGEST_NAME = 60
 _FREE_SECONDS: Final = 0.05
+_MOST_MARKED: Final = 2000
+_MOST_PLACES: Final = 10_000
+"""Texts that are looked for in a message, and places where they stand."""
 SYSTEM: Final = "system"
 """In the place of a pattern: the system prompt is what is meant."""
 ContextMarker = Callable[[tuple[Message, ...], str], tuple[Message, ...]]
@@ -54,7 +60,7 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
     if not isinstance(value, list) or not value:
         raise DataError(f"{where}: 'messages' has to be a list of at least one {{'role', 'content'}}")
     out: list[Message] = []
-    names: set[str] = set()
+    names = Names()
     for number, entry in enumerate(value, 1):
         at, turn = f"{where}, message {number}", turn_of(entry)
         if turn.role is None or (turn.content is None and not (isinstance(entry, Mapping) and "content" in entry)):
@@ -79,8 +85,7 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
                 "the roles in --map, as in messages.user=Customer,messages.assistant=Agent"
             )
         name = turn.get("name")
-        name = unused(checked_text(f"{role} {number}" if name in (None, [], {}) else name, "name", at), names)
-        names.add(name)
+        name = names.own(checked_text(f"{role} {number}" if name in (None, [], {}) else name, "name", at))
         parts = _parts(turn, name, at, is_answer=role == "assistant")
         if not any(part.text.strip() for part in parts):
             raise DataError(f"{at} is empty")
@@ -135,6 +140,8 @@ class ChatCase:
     case: Case
     is_own: bool
     """Whether it is what the chat ended with, and not an earlier turn, which may be a chat of its own elsewhere."""
+    after: bytes = b""
+    """What stands for all that was said before, of an emission in a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +213,13 @@ def _of_conversation(
     read: list[tuple[Emitted, tuple[Message, ...]]] = []
     for each in wanted:
         messages = _with_more(each.messages, marker, where)
-        if any(message.role == "user" for message in messages) and Case("", messages=messages).context_documents:
+        if each.has_asked and (
+            each.has_read or (marker is not None and bool(Case("", messages=messages).context_documents))
+        ):
             read.append((each, messages))
-    ids = _ids(id_, [each for each, _ in read])
     shown = [0, *(len(messages) for _, messages in read)]
+    emissions = [each.of(id_, first) for (each, _), first in zip(read, shown, strict=False)]
+    ids = ids_of(id_, emissions)
     cases = [
         ChatCase(
             Case(
@@ -217,25 +227,26 @@ def _of_conversation(
                 response=each.response,
                 messages=messages,
                 decoding=decoding if each.is_last else None,
-                emission=each.of(id_, first),
+                emission=emission,
                 begun=each.begun,
             ),
             is_own=each.is_last,
+            after=each.after,
         )
-        for own_id, (each, messages), first in zip(ids, read, shown, strict=False)
+        for own_id, (each, messages), emission in zip(ids, read, emissions, strict=True)
     ]
     return ChatCases(cases, len(wanted) - len(read))
 
 
-def _ids(id_: str, emitted: Sequence[Emitted]) -> list[str]:
-    """Of a conversation with several emissions: its own, the turn, and what a tool is called."""
-    if len(emitted) == 1:
-        return [id_]
-    out: list[str] = []
-    for each in emitted:
-        beside = "" if each.channel == "answer" else f" {each.recipient if each.begun else each.channel}"
-        out.append(unused(f"{id_}.{each.turn}{beside}", out))
-    return out
+def ids_of(conversation: str, emissions: Sequence[Emission]) -> list[str]:
+    """Of a conversation with several emissions: its own, the turn, and who or what received it, but for the user."""
+    if len(emissions) == 1:
+        return [conversation]
+    names = Names()
+    whom = {"answer": "", "reasoning": " reasoning"}
+    return [
+        names.own(f"{conversation}.{each.turn}{whom.get(each.channel, f' {each.recipient}')}") for each in emissions
+    ]
 
 
 def _with_more(messages: tuple[Message, ...], marker: ContextMarker | None, where: str) -> tuple[Message, ...]:
@@ -265,24 +276,27 @@ def _of_texts(
     decoding: str | None,
 ) -> ChatCases:
     before, text = without_answer(messages, response, where)
+    after = digests(before)
     turns = [i for i, message in enumerate(before) if message.role == "assistant"]
     earlier: list[ChatCase] = []
     n_before_reading = 0
     # Where a response is to be drawn, what was said before is context alone.
     if options.turns == "all" and (text is not None or needs_response):
+        has_context = False
         for turn, i in enumerate(turns, 1):
             said = joined_answer(part.text for part in before[i].parts)
-            try:
-                messages = with_context(before[:i], marker, where)
-            except DataError:
-                messages = ()
-            shown = len(earlier[-1].case.messages) if earlier else 0
-            emission = Emission(id_, turn, first_message=shown)
-            case = Case(id_, response=said, messages=messages, emission=emission)
-            if case.asking is None or not case.context_documents or not said.strip():
+            messages = before[:i]
+            # Without a pattern, what was context stays it.
+            if marker is not None or not has_context:
+                messages = _marked_or_none(messages, marker, where)
+                has_context = bool(messages)
+            if not has_context or not said.strip():
                 n_before_reading += 1
             else:
-                earlier.append(ChatCase(case, is_own=False))
+                shown = len(earlier[-1].case.messages) if earlier else 0
+                emission = Emission(id_, turn, first_message=shown)
+                case = Case(id_, response=said, messages=messages, emission=emission)
+                earlier.append(ChatCase(case, is_own=False, after=after[i]))
     if text is None and needs_response and turns:
         return ChatCases(_numbered(id_, earlier), n_before_reading)
     last = len(earlier[-1].case.messages) if earlier else 0
@@ -293,7 +307,17 @@ def _of_texts(
         decoding=decoding if text is not None else None,
         emission=Emission(id_, len(turns) + 1, first_message=last) if earlier else None,
     )
-    return ChatCases(_numbered(id_, [*earlier, ChatCase(case, is_own=True)]), n_before_reading)
+    return ChatCases(_numbered(id_, [*earlier, ChatCase(case, is_own=True, after=after[-1])]), n_before_reading)
+
+
+def _marked_or_none(messages: tuple[Message, ...], marker: ContextMarker | None, where: str) -> tuple[Message, ...]:
+    """A chat with its context marked; nothing where nobody asks, or nothing was read."""
+    try:
+        messages = with_context(messages, marker, where)
+    except DataError:
+        return ()
+    case = Case("", messages=messages)
+    return messages if case.asking is not None and case.context_documents else ()
 
 
 def _numbered(id_: str, cases: list[ChatCase]) -> list[ChatCase]:
@@ -355,6 +379,44 @@ def context_marker(context_from: str | None) -> ContextMarker | None:
     return partial(_matches_marked, compiled, groups, _Patience())
 
 
+def texts_marker(documents: Sequence[Document]) -> ContextMarker:
+    """Of a chat in whose messages these documents stand word for word: they are the context, and all else stays."""
+    return partial(_texts_marked, documents)
+
+
+def _texts_marked(documents: Sequence[Document], messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
+    marked = tuple(with_documents(message, documents, where) for message in messages)
+    if not any(message.retrieved for message in marked):
+        raise DataError(f"{where}: none of the retrieved texts stands in the prompt word for word")
+    return marked
+
+
+def with_documents(message: Message, documents: Sequence[Document], where: str) -> Message:
+    """A message that stays, but for the places in which a document's text stands; of overlapping ones the first, and
+    of those that begin together the longest."""
+    if len(documents) > _MOST_MARKED:
+        raise DataError(f"{where}: {len(documents):,} texts may stand in a message; {_MOST_MARKED:,} are looked for")
+    text = message.text
+    found: list[tuple[int, int, int]] = []
+    for n, document in enumerate(documents):
+        found += ((at, -len(document.text), n) for at in islice(_places(document.text, text), _MOST_PLACES + 1))
+        if len(found) > _MOST_PLACES:
+            raise DataError(f"{where}: the retrieved texts stand at more than {_MOST_PLACES:,} places of a message")
+    spans: list[tuple[int, int, str]] = []
+    for start, length, n in sorted(found):
+        if not spans or start >= spans[-1][1]:
+            spans.append((start, start - length, documents[n].name))
+    parts, retrieved = cut_at(message.name, text, spans)
+    return replace(message, parts=parts, retrieved=retrieved, fixed=True)
+
+
+def _places(part: str, text: str) -> Iterator[int]:
+    at = text.find(part) if part.strip() else -1
+    while at >= 0:
+        yield at
+        at = text.find(part, at + len(part))
+
+
 def _system_marked(messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
     if not any(message.role in SYSTEM_ROLES for message in messages):
         raise DataError(f"{where}: --context-from {SYSTEM} measures the message of role 'system', and there is none")
@@ -390,33 +452,23 @@ def _matches_marked(
     if at is None:
         raise DataError(f"{where}: there is no message of role 'user' for --context-from to match")
     turn = messages[at]
-    names = {message.name for message in messages}
+    names = Names()
+    for message in messages:
+        names.own(message.name)
     text = "\n".join(part.text for part in turn.parts)
-    parts: list[Document] = []
-    retrieved: list[int] = []
-    cursor = 0
     began = time.monotonic()
     try:
         found = list(_matches(compiled, groups, text, where))
     finally:
         patience.add(time.monotonic() - began)
-    for start, end, group in found:
-        if text[cursor:start]:
-            parts.append(Document(turn.name, text[cursor:start]))
-        retrieved.append(len(parts))
-        name = unused(group, names)
-        names.add(name)
-        parts.append(Document(name, text[start:end]))
-        cursor = end
-    if text[cursor:]:
-        parts.append(Document(turn.name, text[cursor:]))
+    parts, retrieved = cut_at(turn.name, text, [(start, end, names.own(group)) for start, end, group in found])
     if not retrieved:
         raise DataError(f"{where}: --context-from finds nothing in the last user message")
     if not any(part.text.strip() for i, part in enumerate(parts) if i not in retrieved):
         raise DataError(
             f"{where}: --context-from matches the whole last user message; leave the query out of the match"
         )
-    marked = replace(turn, parts=tuple(parts), retrieved=tuple(retrieved))
+    marked = replace(turn, parts=parts, retrieved=retrieved)
     return (*messages[:at], marked, *messages[at + 1 :])
 
 

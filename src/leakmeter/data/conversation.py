@@ -8,33 +8,39 @@ of a turn, and the arguments of each of its calls.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import groupby
+from functools import partial
+from itertools import accumulate, groupby, islice
 from typing import Any, Final, Literal, cast, get_args
 
 from leakmeter.core.case import SYSTEM_ROLES, TURN_ROLES, Channel, Document, Emission, Message, ToolCall
 from leakmeter.core.plain import excerpt
 from leakmeter.data import foreign
 from leakmeter.data.foreign import ContentPart, described, getter, joined_answer, parts_of, turn_of
-from leakmeter.data.mapping import checked_text, is_name, unused
+from leakmeter.data.mapping import Names, checked_text, is_name
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 
 ConversationEntryKind = Literal["system", "user", "answer", "call", "reasoning", "source"]
 _ROLE = re.compile(r"[a-z][a-z_]*")
 _LONGEST_NAME: Final = 60
 _MOST_TURNS: Final = 10_000
+_MOST_OF_MESSAGE: Final = 2_000
 _OWN_NAMES: Final = (
     "source",
     "title",
     "file_name",
     "filename",
     "file_path",
+    "filepath",
     "path",
+    "uri",
+    "url",
     "name",
     "doc_id",
     "document_id",
@@ -46,11 +52,13 @@ _LIST_OF_RESULTS = re.compile(
     r'"(?:results|hits|documents|docs|chunks|items|matches|nodes|records|rows|data|content)"\s*:\s*)?\['
 )
 """How JSON begins that is a list of what was found, or an object that has one."""
+_MCP: Final = frozenset(("isError", "structuredContent"))
+"""What a result of the Model Context Protocol has beside its content."""
+_TEXT_OF_BLOCK = re.compile(r'"text"\s*:\s*"')
+_STRUCTURED = re.compile(r'"structuredContent"\s*:\s*')
+_MOST_BLOCKS: Final = 1000
+"""Of a result of MCP that are looked into."""
 _MEMORY = re.compile(r"memor(?:y|ies)|remember|(?:^|[_.\-])(?:save|store|write)_?(?:note|fact)", re.IGNORECASE)
-_AGENT = re.compile(
-    r"(?:transfer|hand_?off|delegate|escalate|ask|call|message|send|forward)_?(?:message_)?(?:to|agent)?_?(.*agent.*|.*)",
-    re.IGNORECASE,
-)
 _AGENT = re.compile(
     r"(?:transfer_to|hand_?off(?:_to)?|delegate_to|(?:ask|call|message|send_to)_agent)_?(.*)", re.IGNORECASE
 )
@@ -111,6 +119,8 @@ class ConversationEntry:
     """Number of the message or item, from 1."""
     call_id: str | None = None
     """Of a call, and of its result."""
+    is_named: bool = False
+    """Of a source: whether the name is its own, and not that of the tool which returned it."""
     is_within: bool = False
     """Of a source: whether it stands in the user's message, beside the question."""
 
@@ -125,7 +135,15 @@ def entries_of(value: object, where: str) -> list[ConversationEntry]:
         raise DataError(f"{where}: 'messages' has to be a list of at least one {{'role', 'content'}}")
     if len(value) > _MOST_TURNS:
         raise DataError(f"{where}: the conversation has {len(value):,} messages; {_MOST_TURNS:,} are read at most")
-    entries = [entry for number, held in enumerate(value, 1) for entry in _of_message(held, number, where)]
+    entries: list[ConversationEntry] = []
+    for number, held in enumerate(value, 1):
+        of_message = list(islice(_of_message(held, number, where), _MOST_OF_MESSAGE + 1))
+        if len(of_message) > _MOST_OF_MESSAGE:
+            raise DataError(
+                f"{where}, message {number} has more than {_MOST_OF_MESSAGE:,} parts, calls and results, the most that "
+                "are read"
+            )
+        entries += of_message
     asking = max((entry.message for entry in entries if entry.kind == "user"), default=0)
     # What has a name before the question is a document.
     return [
@@ -185,7 +203,10 @@ def _of_message(held: object, number: int, where: str) -> Iterator[ConversationE
         if role == "assistant" and isinstance(text := turn.get(field), str) and text.strip():
             yield ConversationEntry("reasoning", text, role=role, message=number)
     for call in turn.calls:
-        yield _call(call, role, number, at)
+        made = _call(call, role, number, at)
+        yield made
+        if (result := getter(call)("result")) not in (None, "", [], {}):
+            yield from _results(result, made.name, made.call_id, role, number, at)
 
 
 def _role(role: object, at: str) -> str:
@@ -213,7 +234,13 @@ def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[Con
         if text := foreign.reasoning_text(part.logged):
             yield ConversationEntry("reasoning", text, role=role, message=number)
         return
-    if part.kind in foreign.SAID_NOTHING:
+    if part.kind == "refusal":
+        # What the user was told instead of an answer.
+        yield ConversationEntry(
+            "answer", checked_text(get("refusal") or get("text"), "refusal", at), role=role, message=number
+        )
+        return
+    if part.kind in foreign.SAID_NOTHING or part.kind.startswith("data-"):
         return
     if part.kind in foreign.CALL_PARTS or foreign.is_call(part.kind):
         call = _call(part.logged, role, number, at, kind=part.kind)
@@ -222,9 +249,14 @@ def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[Con
         result = next((held for name in foreign.RESULTS_OF_CALL if (held := get(name)) not in (None, "", [], {})), None)
         if result is not None:
             yield from _results(result, call.name, call.call_id, role, number, at)
+        elif part.kind in foreign.SEARCHES and get("status") in (None, "completed"):
+            raise DataError(
+                f"{at}: the log does not have what {call.name} found, which the model read; ask the API to include "
+                f"'{part.kind}.results'"
+            )
         return
     if part.kind in foreign.RESULT_PARTS or part.kind.endswith(("_result", "_output")):
-        inner = get(part.kind) if part.kind in ("toolResult",) else part.logged
+        inner = held if isinstance(held := get(part.kind), Mapping) else part.logged
         look = getter(inner)
         id_ = next((id_ for name in foreign.CALL_IDS if (id_ := foreign.name_of(look(name)))), None)
         origin = getter(look("origin"))
@@ -261,13 +293,18 @@ def _document(held: Any, role: str, number: int, at: str) -> ConversationEntry:
         raise DataError(f"{at}: a document has no text; only text can be measured")
     names = [getter(held)("title"), *map(getter(held), _OWN_NAMES), *map(document.described, _OWN_NAMES)]
     name = next((name for name in names if isinstance(name, str) and name.strip()), "")
-    return ConversationEntry("source", checked_text(text, "content", at), name, role, number, is_within=role == "user")
+    text = checked_text(text, "content", at)
+    return ConversationEntry("source", text, name, role, number, is_named=bool(name), is_within=role == "user")
 
 
 def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: str) -> Iterator[ConversationEntry]:
     """What a tool returned: a text, blocks, a record, or documents each with a name of its own."""
     role = "tool" if role in TURN_ROLES else role
-    if isinstance(held, Mapping) and isinstance(held.get("content"), list) and "isError" in held:
+    if (
+        isinstance(held, Mapping)
+        and isinstance(held.get("content"), list)
+        and {"isError", "structuredContent"} & held.keys()
+    ):
         # A result of MCP: the model read its blocks; what is structured says the same again.
         held = held["content"] or held.get("structuredContent")
     blocks = held if isinstance(held, list) and held and all(isinstance(part, Mapping) for part in held) else []
@@ -282,14 +319,17 @@ def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: 
         if any(own_names):
             for own, text in zip(own_names, texts, strict=True):
                 if text:
-                    yield ConversationEntry("source", text, own if isinstance(own, str) else "", role, number, id_)
+                    own = own if isinstance(own, str) else ""
+                    yield ConversationEntry("source", text, own, role, number, id_, is_named=bool(own))
         elif any(texts):
             yield ConversationEntry("source", "\n".join(filter(None, texts)), name, role, number, id_)
         return
     records = [block["json"] if set(block) == {"json"} else None for block in blocks]
     if records and all(_name_within(record) is not None for record in records):
         for record in records:
-            yield ConversationEntry("source", foreign.as_text(record), _name_within(record) or "", role, number, id_)
+            yield ConversationEntry(
+                "source", foreign.as_text(record), _name_within(record) or "", role, number, id_, is_named=True
+            )
         return
     # Records that are no blocks were written as JSON.
     is_text = not blocks or all("type" in block or set(block) <= {"text", "json"} for block in blocks)
@@ -319,6 +359,23 @@ def _is_document(part: Mapping[Any, Any]) -> bool:
     return part.get("type") not in ("text", "json") and has_name and foreign.text_of(part) is not None
 
 
+def cut_at(name: str, text: str, spans: Iterable[tuple[int, int, str]]) -> tuple[tuple[Document, ...], tuple[int, ...]]:
+    """A text as parts that are one text together: each of the spans (start, end, name), in their order, as a document
+    of its own, and the rest under `name`; and the numbers of the documents."""
+    parts: list[Document] = []
+    retrieved: list[int] = []
+    cursor = 0
+    for start, end, own in spans:
+        if cursor < start:
+            parts.append(Document(name, text[cursor:start]))
+        retrieved.append(len(parts))
+        parts.append(Document(own, text[start:end]))
+        cursor = end
+    if cursor < len(text):
+        parts.append(Document(name, text[cursor:]))
+    return tuple(parts), tuple(retrieved)
+
+
 # --- from entries to turns and emissions ------------------------------------------------------------------------------
 
 
@@ -332,12 +389,13 @@ class Emitted:
     turn: int
     channel: Channel
     recipient: str
+    after: bytes
+    """What stands for the texts of all messages before."""
+    has_asked: bool
+    """Whether a user said something before."""
+    has_read: bool
     is_last: bool = False
     """Whether it is of the conversation's last turn, and nothing came after it."""
-
-    @property
-    def has_read(self) -> bool:
-        return any(message.retrieved for message in self.messages)
 
     def of(self, conversation: str, first_message: int) -> Emission:
         return Emission(conversation, self.turn, self.channel, self.recipient, first_message)
@@ -370,36 +428,49 @@ class _Building:
     """Messages, and what was emitted after how many of them."""
 
     def __init__(self, entries: Sequence[ConversationEntry]) -> None:
-        self._names: set[str] = set()
+        self._names = Names()
         self._calls: dict[str, str] = {}
         """Of each call's id its tool."""
-        self._waiting: list[str] = []
-        """Tools of calls without an id whose results did not come yet."""
+        self._waiting: deque[str] = deque()
+        """Tools of calls without an id, in their order."""
+        self._n_returned: Counter[str] = Counter()
+        """Of each, how many of them had their result under the tool's name."""
         self._n_results: Counter[str] = Counter()
-        self.messages: tuple[Message, ...] = ()
+        self._messages: list[Message] = []
+        self._after = b""
+        self._has_asked = self._has_read = False
         self.emitted: list[Emitted] = []
         self._turn = 0
-        at = 0
-        while at < len(entries):
-            end = at + 1
-            kind = _stretch(entries[at])
-            while end < len(entries) and _stretch(entries[end]) == kind:
-                end += 1
-            getattr(self, f"_{kind[0]}")(entries[at:end])
-            at = end
-        n_messages = len(self.messages)
+        of_kind = {
+            "instructions": self._instructions, "asked": self._asked, "read": self._read, "emitted": self._emitted,
+        }  # fmt: skip
+        for (kind, _), stretch in groupby(entries, key=_stretch):
+            of_kind[kind](list(stretch))
+        n_messages = len(self._messages)
         self.emitted = [
             replace(each, is_last=each.turn == self._turn and n_messages == len(each.messages) + 1)
             for each in self.emitted
         ]
 
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(self._messages)
+
+    def _add(self, message: Message) -> None:
+        self._messages.append(message)
+        self._after = _digest(self._after, message)
+        self._has_asked |= message.role == "user"
+        self._has_read |= bool(message.retrieved)
+
     def _instructions(self, entries: Sequence[ConversationEntry]) -> None:
         first = entries[0]
-        self._add(first.role or "system", first, tuple(entries))
+        role = first.role or "system"
+        name = self._names.own(f"{role} {first.message}")
+        self._add(Message(role, name, tuple(Document(name, entry.text) for entry in entries), fixed=True))
 
     def _asked(self, entries: Sequence[ConversationEntry]) -> None:
         """What the user said, and the documents beside it, as one message."""
-        name = self._named(f"user {entries[0].message}")
+        name = self._names.own(f"user {entries[0].message}")
         parts: list[Document] = []
         retrieved: list[int] = []
         has_sources = any(entry.kind == "source" for entry in entries)
@@ -408,22 +479,20 @@ class _Building:
                 parts.append(Document(name, "\n\n" if has_sources else "\n"))
             if entry.kind == "source":
                 retrieved.append(len(parts))
-                parts.append(Document(self._named(entry.name or f"document {len(retrieved)}"), entry.text))
+                parts.append(Document(self._names.own(entry.name or f"document {len(retrieved)}"), entry.text))
             else:
                 parts.append(Document(name, entry.text))
         if not has_sources:
             parts = [Document(name, entry.text) for entry in entries]
-        self.messages += (Message("user", name, tuple(parts), tuple(retrieved), fixed=True),)
+        self._add(Message("user", name, tuple(parts), tuple(retrieved), fixed=True))
 
     def _read(self, entries: Sequence[ConversationEntry]) -> None:
         for (_, role, call_id), group in groupby(entries, key=lambda entry: (entry.message, entry.role, entry.call_id)):
             read = list(group)
-            own = next((entry.name for entry in read if entry.name), "")
-            tool = self._calls.get(call_id or "") or (own if len(read) == 1 else "")
-            if call_id is None and not tool and self._waiting:
-                tool = self._waiting[0]
-            if tool in self._waiting:
-                self._waiting.remove(tool)
+            own = next((entry.name for entry in read if entry.name and not entry.is_named), "")
+            tool = self._calls.get(call_id or "") or own
+            if call_id is None:
+                tool = self._waited_for(tool)
             label = f"{role} {read[0].message}"
             if tool and role not in TURN_ROLES:
                 self._n_results[tool] += 1
@@ -431,69 +500,73 @@ class _Building:
             parts: list[Document] = []
             retrieved: list[int] = []
             for n, entry in enumerate(read, 1):
-                is_named = entry.name and entry.name != tool
-                name = entry.name if is_named else label if len(read) == 1 else f"{label}, part {n}"
+                name = entry.name if entry.is_named else label if len(read) == 1 else f"{label}, part {n}"
                 if parts:
                     parts.append(Document(label, "\n"))
-                more, marked = self._parts(self._named(name), entry.text)
+                more, marked = self._parts(self._names.own(name), entry.text)
                 retrieved += (len(parts) + number for number in marked)
                 parts += more
-            name = parts[0].name if len(read) == 1 else unused(label, self._names)
-            self.messages += (Message(role, name, tuple(parts), tuple(retrieved), fixed=True),)
+            name = parts[0].name if len(read) == 1 else self._names.own(label)
+            self._add(Message(role, name, tuple(parts), tuple(retrieved), fixed=True))
+
+    def _waited_for(self, tool: str) -> str:
+        """The tool of a result without an id: by its name, or else of the first call that has none yet."""
+        if tool:
+            self._n_returned[tool] += 1
+            return tool
+        while self._waiting:
+            first = self._waiting.popleft()
+            if not self._n_returned[first]:
+                return first
+            self._n_returned[first] -= 1
+        return ""
 
     def _parts(self, name: str, text: str) -> tuple[tuple[Document, ...], tuple[int, ...]]:
         """A result as one source; of a list of named documents in JSON, each of them."""
-        cut = list(documents_within(text))
+        cut = documents_within(text)
         if not cut:
             return (Document(name, text),), (0,)
-        parts: list[Document] = []
-        retrieved: list[int] = []
-        cursor = 0
-        for start, end, own in cut:
-            if cursor < start:
-                parts.append(Document(name, text[cursor:start]))
-            retrieved.append(len(parts))
-            parts.append(Document(self._named(own), text[start:end]))
-            cursor = end
-        if cursor < len(text):
-            parts.append(Document(name, text[cursor:]))
-        return tuple(parts), tuple(retrieved)
+        names = {own: self._names.own(own) for own in dict.fromkeys(own for _, _, own in cut)}
+        return cut_at(name, text, [(start, end, names[own]) for start, end, own in cut])
 
     def _emitted(self, entries: Sequence[ConversationEntry]) -> None:
         """A turn of the model's."""
         self._turn += 1
-        name = self._named(f"assistant {entries[0].message}")
+        name = self._names.own(f"assistant {entries[0].message}")
         answer = joined_answer(entry.text for entry in entries if entry.kind == "answer")
-        calls: list[ToolCall] = []
-        parts = (Document(name, answer),) if answer else ()
         reasoning = joined_answer(entry.text for entry in entries if entry.kind == "reasoning")
+        made = [entry for entry in entries if entry.kind == "call"]
+        parts = (Document(name, answer),) if answer else ()
+        emitted = partial(
+            Emitted, self.messages, turn=self._turn, after=self._after, has_asked=self._has_asked,
+            has_read=self._has_read,
+        )  # fmt: skip
         if reasoning.strip():
-            self.emitted.append(Emitted(self.messages, reasoning, None, self._turn, "reasoning", "nobody"))
+            self.emitted.append(emitted(response=reasoning, begun=None, channel="reasoning", recipient="nobody"))
         if answer.strip():
-            self.emitted.append(Emitted(self.messages, answer, None, self._turn, "answer", "user"))
-        for entry in entries:
-            if entry.kind != "call":
-                continue
+            self.emitted.append(emitted(response=answer, begun=None, channel="answer", recipient="user"))
+        calls = tuple(ToolCall(entry.name, entry.text) for entry in made)
+        for n, entry in enumerate(made):
             if entry.call_id is not None:
                 self._calls[entry.call_id] = entry.name
             else:
                 self._waiting.append(entry.name)
             if says_something(entry.text):
-                begun = Message("assistant", name, parts, calls=(*calls, ToolCall(entry.name, "")))
+                begun = Message("assistant", name, parts, calls=(*calls[:n], ToolCall(entry.name, "")))
                 channel, recipient = channel_of(entry.name)
-                self.emitted.append(Emitted(self.messages, entry.text, begun, self._turn, channel, recipient))
-            calls.append(ToolCall(entry.name, entry.text))
+                self.emitted.append(emitted(response=entry.text, begun=begun, channel=channel, recipient=recipient))
         if parts or calls:
-            self.messages += (Message("assistant", name, parts, fixed=True, calls=tuple(calls)),)
+            self._add(Message("assistant", name, parts, fixed=True, calls=calls))
 
-    def _add(self, role: str, first: ConversationEntry, entries: Sequence[ConversationEntry]) -> None:
-        name = self._named(f"{role} {first.message}")
-        self.messages += (Message(role, name, tuple(Document(name, entry.text) for entry in entries), fixed=True),)
 
-    def _named(self, name: str) -> str:
-        name = unused(name, self._names)
-        self._names.add(name)
-        return name
+def digests(messages: Iterable[Message]) -> list[bytes]:
+    """What stands for the texts of no message, of the first, of the first two, and so on."""
+    return list(accumulate(messages, _digest, initial=b""))
+
+
+def _digest(before: bytes, message: Message) -> bytes:
+    said = repr((message.role, message.text, [(call.name, call.arguments) for call in message.calls]))
+    return hashlib.sha256(before + said.encode(errors="surrogatepass")).digest()
 
 
 def _stretch(entry: ConversationEntry) -> tuple[str, int]:
@@ -522,12 +595,27 @@ def says_something(arguments: str) -> bool:
     return bool(arguments.strip())
 
 
-def documents_within(text: str) -> Iterator[tuple[int, int, str]]:
+def documents_within(text: str) -> list[tuple[int, int, str]]:
     """Where the records of a list in JSON begin and end, and what each is called; nothing where one has no name or no
-    text."""
-    opening = _LIST_OF_RESULTS.match(text)
+    text. A result of MCP that was logged whole may have the same records twice, within a text and beside it."""
+    found = _records_within(text, 0)
+    if found or not text.lstrip().startswith("{") or not any(f'"{name}"' in text for name in _MCP):
+        return found
+    for literal in islice(_TEXT_OF_BLOCK.finditer(text), _MOST_BLOCKS):
+        with suppress(ValueError, RecursionError):
+            inner, _ = json.JSONDecoder().raw_decode(text, literal.end() - 1)
+            if cut := _records_within(inner, 0):
+                places = _places_of(inner, text, literal.end())
+                found += ((places[start], places[end], name) for start, end, name in cut)
+    if beside := _STRUCTURED.search(text):
+        found += _records_within(text, beside.end())
+    return sorted(found)
+
+
+def _records_within(text: str, at: int) -> list[tuple[int, int, str]]:
+    opening = _LIST_OF_RESULTS.match(text, at)
     if opening is None:
-        return
+        return []
     decoder = json.JSONDecoder()
     found: list[tuple[int, int, str]] = []
     at = opening.end()
@@ -535,18 +623,30 @@ def documents_within(text: str) -> Iterator[tuple[int, int, str]]:
         while at < len(text) and text[at] in " \t\r\n,":
             at += 1
         if at >= len(text) or text[at] == "]":
-            break
+            return found
         try:
             value, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            return
+            return []
         name = _name_within(value)
         if name is None:
-            return
+            return []
         found.append((at, end, name))
         at = end
-    if len({name for _, _, name in found}) == len(found):
-        yield from found
+
+
+def _places_of(inner: str, text: str, at: int) -> list[int]:
+    """Where each character of what a literal in JSON says stands in the text, and where the literal ends."""
+    places: list[int] = []
+    n = 0
+    while n < len(inner):
+        places.append(at)
+        width = 1 if text[at] != "\\" else 6 if text[at + 1] == "u" else 2
+        if width == 6 and ord(inner[n]) > 0xFFFF:
+            width = 12  # two halves of a pair
+        at += width
+        n += 1
+    return [*places, at]
 
 
 def text_within(text: str) -> str | None:

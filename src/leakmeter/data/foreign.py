@@ -73,7 +73,6 @@ SAID_NOTHING: Final = (
     "source-document",
     "mcp_list_tools",
     "mcp_approval_request",
-    "refusal",
 )
 """Parts and items in which nobody says, calls or reads anything."""
 _REASONED: Final = (*REASONED, "step-start")
@@ -102,7 +101,9 @@ ITEMS: Final = (
     *("local_shell_call", "shell_call", "computer_call_output", "local_shell_call_output", "shell_call_output"),
 )
 """Types of items of a conversation that are no messages."""
-CALLS: Final = ("tool_calls", "function_call", "tool_use")
+SEARCHES: Final = ("file_search_call", "web_search_call")
+"""Items of searches that a server makes, of which a log may leave out what was found."""
+CALLS: Final = ("toolInvocations", "tool_calls", "function_call", "tool_use")
 _ARGUMENTS: Final = (
     *("arguments", "args", "tool_kwargs", "input", "inputParameters", "input_parameters", "parameters", "queries"),
     *("action", "code"),
@@ -117,7 +118,7 @@ _UNDERSTOOD: Final = (
     *("role", "content", "name", "parts", "contents", "type", "tool_call_id", "function", "refusal", "end_turn"),
     # What a program keeps of a message, and no model reads.
     *("id", "model", "source", "metadata", "created_at", "createdAt", "timestamp", "finish_reason", "stop_reason"),
-    *("annotations", "usage", "status"),
+    *("annotations", "usage", "status", "meta", "end_turn", "is_error", "response_metadata", "usage_metadata"),
 )
 """Fields of a message that hold what it says, or that are no part of what a model reads."""
 _SHELLS: Final = ("node", "document", "kwargs")
@@ -246,7 +247,7 @@ def turn_of(message: Any) -> Turn:
     calls = next((called for look in looks for name in CALLS if (called := look(name))), ())
     unknown = "tool_calls" if calls else None
     if has_role and isinstance(fields, Mapping) and not blocks:
-        filled = (name for name, value in fields.items() if value not in (None, [], {}))
+        filled = (name for name, value in fields.items() if value not in (None, [], {}, "", False))
         is_answer = isinstance(role, str) and ROLES.get(role, role) == "assistant"
         known = (*_UNDERSTOOD, *_REASONED) if is_answer else _UNDERSTOOD
         unknown = next((str(name) for name in filled if name not in known), None)
@@ -254,7 +255,7 @@ def turn_of(message: Any) -> Turn:
         ROLES.get(role, role) if isinstance(role, str) else role,
         content,
         calls if isinstance(calls, list | tuple) else [calls],
-        get,
+        lambda name: next((held for look in looks if (held := look(name)) is not None), None),
         unknown,
     )
 
@@ -277,6 +278,15 @@ def _part(logged: Any) -> ContentPart:
         # Bedrock's parts have their kind as the one name.
         (kind,) = logged
     return ContentPart("text" if kind is None or kind in TEXT_PARTS else str(kind), text, logged)
+
+
+def is_of_blocks(value: object) -> bool:
+    """Whether a list is one text in blocks, each with its type or with nothing but its text; not one of documents."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(part, Mapping) and ("type" in part or set(part) == {"text"}) for part in value)
+    )
 
 
 def spoken(parts: Iterable[ContentPart]) -> list[ContentPart]:
@@ -409,7 +419,8 @@ def text_of(value: Any) -> str | None:
 def reasoning_text(part: Any) -> str:
     """What a part of reasoning says; empty where it is sealed."""
     held = part.get("reasoningContent", part) if isinstance(part, Mapping) else part
-    held = held.get("reasoningText", held) if isinstance(held, Mapping) else held
+    for name in ("reasoningText", "reasoning"):
+        held = held[name] if isinstance(held, Mapping) and isinstance(held.get(name), Mapping) else held
     get = getter(held)
     for name in ("text", "thinking", "content", "reasoning", "summary", "reasoning_text"):
         if (text := text_of(get(name))) is not None:

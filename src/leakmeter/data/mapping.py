@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from itertools import pairwise
@@ -64,10 +65,40 @@ def unused(name: str, names: Collection[str]) -> str:
     return out
 
 
+class Names:
+    """Names that are given out, each once; in constant time, however often one is asked for."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}
+
+    def own(self, name: str) -> str:
+        """The name, numbered if it is taken, and taken from now on."""
+        number = self._numbers.get(name, 1)
+        out = name if number == 1 else f"{name} ({number})"
+        while out in self._taken:
+            number += 1
+            out = f"{name} ({number})"
+        self._numbers[name] = number + 1 if number > 1 else 2
+        self._taken.add(out)
+        return out
+
+
 Fields = Mapping[str, object]
 """A record: values by the names of their fields, as a file or the hub has them."""
 
-_STEP = re.compile(r"(?P<name>[^.\[\]]+)|\[(?P<index>(?:-?\d{1,9})?)\]")
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Of a list the elements that have this value under this key."""
+
+    key: str
+    value: str
+
+
+Step = str | int | Selected | None
+"""A name, a number of an element, a choice of elements, and None for each element."""
+_STEP = re.compile(r"(?P<name>[^.\[\]]+)|\[(?P<index>(?:-?\d{1,9})?)\]|\[(?P<key>[^.\[\]=]+)=(?P<value>[^\[\]=]+)\]")
 _MOST_LISTED = 20
 _LONGEST_CELL = 2_000_000
 _ADJACENT = re.compile(r"""['"]\s*(?:\.\.\.\s*)?[rbuRBU]?['"]""")
@@ -112,9 +143,9 @@ def checked_pairs(pairs: Iterable[tuple[str, str]], known: Collection[str] | Non
 
 
 def value_at(fields: Fields, path: str, where: str) -> object:
-    """What stands at a path: names with dots between them, `[]` for each of a list, `[0]` for one of it. A name that
-    the record has as it is written, dots and all, comes first. Where a cell of a table holds a list or an object as
-    text, it is read."""
+    """What stands at a path: names with dots between them, `[]` for each of a list, `[0]` for one of it,
+    `[type=text]` for those with this value under this key. A name that the record has as it is written, dots and all,
+    comes first. Where a cell of a table holds a list or an object as text, it is read."""
     if path in fields:
         return fields[path]
     return _follow(fields, steps_of(path), path, where)
@@ -233,32 +264,45 @@ def parsed_list(value: object) -> object:
     return cell if isinstance(cell, list | Unread) else value
 
 
-def steps_of(path: str) -> list[str | int | None]:
-    """Names, numbers, and None for each of a list; `UsageError` of what is not a path."""
-    out: list[str | int | None] = []
+def steps_of(path: str) -> list[Step]:
+    """The steps of a path; `UsageError` of what is none."""
+    out: list[Step] = []
     cursor = 0
     for match in _STEP.finditer(path):
         between = path[cursor : match.start()]
         if between != ("." if match["name"] is not None and out else ""):
             break
         cursor = match.end()
-        out.append(match["name"] if match["name"] is not None else int(match["index"]) if match["index"] else None)
+        if match["name"] is not None:
+            out.append(match["name"])
+        elif match["key"] is not None:
+            out.append(Selected(match["key"], match["value"]))
+        else:
+            out.append(int(match["index"]) if match["index"] else None)
     if cursor != len(path) or not out:
         raise UsageError(
-            f"--map: {path[:60]!r} is not a path; write it as in question, item.answer, docs[].text or choices[0].text"
+            f"--map: {path[:60]!r} is not a path; write it as in question, item.answer, docs[].text, choices[0].text "
+            "or content[type=text].text"
         )
     return out
 
 
-def _follow(value: Any, steps: Sequence[str | int | None], path: str, where: str) -> Any:
+def _follow(value: Any, steps: Sequence[Step], path: str, where: str) -> Any:
     for number, step in enumerate(steps):
         value = parsed_cell(value)
-        if step is None:
+        rest = steps[number + 1 :]
+        if step is None or isinstance(step, Selected):
             if not isinstance(value, list):
-                raise DataError(f"{where}: --map {path}: the part before '[]' is not a list")
-            rest = steps[number + 1 :]
+                shown = "[]" if step is None else f"[{step.key}={step.value}]"
+                raise DataError(f"{where}: --map {path}: the part before '{shown}' is not a list")
+            if isinstance(step, Selected):
+                value = _selected(value, step, path, where)
+                if rest and isinstance(rest[0], int):
+                    continue
             results = [_follow(element, rest, path, where) for element in value]
-            return [element for inner in results for element in inner] if None in rest else results
+            is_flat = any(inner is None or isinstance(inner, Selected) for inner in rest)
+            is_of_lists = bool(rest) and bool(results) and all(isinstance(inner, list) for inner in results)
+            return [element for inner in results for element in inner] if is_flat or is_of_lists else results
         if isinstance(step, int):
             if not isinstance(value, list) or not -len(value) <= step < len(value):
                 raise DataError(f"{where}: --map {path}: there is no list with an element [{step}]")
@@ -273,6 +317,17 @@ def _follow(value: Any, steps: Sequence[str | int | None], path: str, where: str
             raise DataError(f"{where}: --map {path}: there is no '{step}'{hint}; there is {listed(names)}")
         value = value[step]
     return value
+
+
+def _selected(value: Sequence[Any], step: Selected, path: str, where: str) -> list[Any]:
+    chosen = [held for held in value if isinstance(held, Mapping) and str(held.get(step.key)) == step.value]
+    if not chosen:
+        kinds = dict.fromkeys(
+            kind for held in value if isinstance(held, Mapping) and isinstance(kind := held.get(step.key), str)
+        )
+        there = f"; there is {listed(kinds)}" if kinds else ""
+        raise DataError(f"{where}: --map {path}: no element has the {step.key} '{step.value}'{there}")
+    return chosen
 
 
 def _letters(name: str) -> str:

@@ -21,7 +21,8 @@ _ANYWAY: Final = 2**30
 """Bytes that even a small file may unpack to."""
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_ZIP = b"PK\x03\x04"
+ZIP: Final = b"PK\x03\x04"
+"""What a ZIP archive begins with."""
 
 
 class Opened(io.BufferedIOBase):
@@ -42,9 +43,15 @@ class Opened(io.BufferedIOBase):
         return int(self._raw.tell()) if self._raw.seekable() else self.n_bytes
 
     def starts_with(self, start: bytes) -> bool:
-        """Whether the first bytes are these; to be asked before anything is read."""
-        self._held = self._read(len(start))
-        return self._held == start
+        """Whether the first bytes, of a few, are these; to be asked before anything is read."""
+        if not self._held:
+            self._held = self._read(len(start))
+        return self._held.startswith(start)
+
+    @property
+    def whole(self) -> Any:
+        """The file as it is, to be read anywhere, in place of all else."""
+        return self._raw
 
     @override
     def readable(self) -> bool:
@@ -92,10 +99,17 @@ class Opened(io.BufferedIOBase):
         super().close()
 
 
-def open_data(source: str | Path, noun: str, *, most: int = MOST_BYTES, most_packed: int | None = MOST_BYTES) -> Opened:
+def open_data(
+    source: str | Path,
+    noun: str,
+    *,
+    most: int = MOST_BYTES,
+    most_packed: int | None = MOST_BYTES,
+    archives: bool = False,
+) -> Opened:
     """A file or standard input ('-', read whole), by its content unpacked from gzip or Zstandard. At most `most` bytes
     are unpacked, `most_packed` are in the file, None for one that is read in parts. That it is damaged or holds more
-    (`DataError`) is found later, from reading."""
+    (`DataError`) is found later, from reading. Who asks for `archives` gets those of ZIP as they are."""
     where = named(source, noun)
     if str(source) == STDIN:
         # One byte more than may be read, so that `Opened` sees that there are too many.
@@ -108,7 +122,7 @@ def open_data(source: str | Path, noun: str, *, most: int = MOST_BYTES, most_pac
             raise DataError(f"{where} cannot be read: {error.strerror or error}") from None
     start = raw.read(len(_ZSTD))
     raw.seek(0)
-    return _unpacked(raw, start, where, most)
+    return _unpacked(raw, start, where, most, archives=archives)
 
 
 def open_stdin(noun: str) -> Opened:
@@ -119,14 +133,11 @@ def open_stdin(noun: str) -> Opened:
     return _unpacked(raw, raw.peek(len(_ZSTD))[: len(_ZSTD)], where, sys.maxsize - 1)
 
 
-def _unpacked(raw: Any, start: bytes, where: str, most: int) -> Opened:
+def _unpacked(raw: Any, start: bytes, where: str, most: int, *, archives: bool = False) -> Opened:
     inner: Any = raw
-    if start == _ZIP:
+    if start == ZIP and not archives:
         raw.close()
-        raise DataError(
-            f"{where} is a ZIP archive; unpack it and give a file within (of an .eval file, what `inspect log dump` "
-            "writes)"
-        )
+        raise DataError(f"{where} is a ZIP archive; unpack it and give a file within")
     if start.startswith(_GZIP):
         inner = gzip.GzipFile(fileobj=raw)
     elif start == _ZSTD:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -68,6 +69,8 @@ def proposed_mapping(fields: Fields, aliases: Mapping[str, Sequence[str]], *, ch
                 # The first of a list of documents is not the context; lists within each of a list are it together.
                 free = [place for place in free if _words(place.name) not in _SYSTEM]
                 free = [_of_each(place) for place in free if "[0]" not in place.path or isinstance(place.value, list)]
+                # Within a list, a word alone is a label.
+                free = [place for place in free if "[" not in place.path or not _is_word(place.value)]
             best_place = _named(free, (role, *aliases[role]))
             if best_place is None and role == "context":
                 # The list of texts or documents, where there is a single one.
@@ -158,7 +161,8 @@ def _parts_of_chat(value: Any, *, is_answered: bool = False) -> dict[str, str] |
     texts = [key for key in keys if key not in role_keys and all(_is_text(message[key]) for message in value)]
     parts: dict[str, str] = {}
     if role != "role" or "content" not in keys:
-        if not texts:
+        if not texts or "parts" in keys:
+            # Blocks in the place of a text are known by their names.
             return {} if role == "role" else None
         content = max(texts, key=lambda key: sum(len(message[key]) for message in value))
         parts = {"messages.role": role, "messages.content": content}
@@ -244,12 +248,19 @@ def _places(value: Any, path: str, name: str, depth: int, *, every_text: bool = 
                 at, called = f"{path}.{key}" if path else key, key if says else name
                 yield from _places(held, at, called, depth + 1, every_text=every_text)
     elif isinstance(value, list) and value and all(isinstance(record, Mapping) for record in value):
-        if len(value) == 1:
+        if len(value) == 1 and _is_of_blocks(value) and not every_text:
+            # The next row's answer may be in more blocks.
+            yield _Place(f"{path}[].text", name, value[0].get("text"))
+        elif len(value) == 1:
             yield from _places(value[0], f"{path}[0]", name, depth + 1, every_text=every_text)
         elif not (shared := _shared_texts(value, depth + 1)):
             # Of different things, such as the steps of an answer, each is looked into.
+            kinds = Counter(kind for record in value if (kind := _kind_of(record)))
             for number, record in enumerate(value[:_MOST_KINDS]):
-                yield from _places(record, f"{path}[{number}]", name, depth + 1, every_text=every_text)
+                kind = _kind_of(record)
+                # Where a kind stands in a list may change from row to row.
+                chosen = f"type={kind}" if kinds[kind] == 1 else str(number)
+                yield from _places(record, f"{path}[{chosen}]", name, depth + 1, every_text=every_text)
         elif every_text:
             texts = [_texts_in(record, depth + 1) for record in value]
             for key in dict.fromkeys(key for held in texts for key in held):
@@ -260,6 +271,11 @@ def _places(value: Any, path: str, name: str, depth: int, *, every_text: bool = 
             yield _Place(f"{path}[].{longest}", name, shared[longest])
     elif isinstance(value, list) and len(value) == 1 and _is_text(value[0]):
         yield _Place(f"{path}[0]", name, value[0])
+
+
+def _kind_of(record: Mapping[Any, Any]) -> str:
+    kind = record.get("type")
+    return kind if isinstance(kind, str) and _is_plain_name(kind) else ""
 
 
 def _shared_texts(records: Sequence[Mapping[Any, Any]], depth: int = 1) -> dict[str, list[str]]:
@@ -275,6 +291,13 @@ def _texts_in(record: Mapping[Any, Any], depth: int) -> dict[str, str]:
         for place in _places(record, "", "", depth)
         if _is_text(place.value) and _is_of_text(place.path.rpartition(".")[2])
     }
+
+
+def contexts_among(fields: Fields) -> list[str]:
+    """Paths of the lists of texts or documents that may each be the context."""
+    places = islice(_places(fields, "", "", 0), _MOST_PLACES)
+    lists = (_of_each(place).path for place in places if _is_list(place.value) and _has_prose(place.value, None))
+    return list(dict.fromkeys(lists))[:_MOST_SHOWN]
 
 
 def text_paths(fields: Fields) -> list[str]:
@@ -323,6 +346,10 @@ def _is_of_text(name: object) -> bool:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and value.isascii() and " " not in value.strip()
 
 
 def _is_of_blocks(value: object) -> bool:

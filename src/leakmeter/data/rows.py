@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,8 @@ from typing import IO, Any, Final, Literal, cast, get_args
 from leakmeter.core.files import MOST_BYTES
 from leakmeter.data.foreign import fields_of, plain
 from leakmeter.data.mapping import listed, mapped, parsed_json
-from leakmeter.data.opened import STDIN, Opened, named, open_data
+from leakmeter.data.opened import STDIN, ZIP, Opened, named, open_data
+from leakmeter.data.zipped import files_within
 from leakmeter.errors import DataError, UnknownNameError
 
 FileKind = Literal["jsonl", "json", "csv", "tsv", "parquet"]
@@ -36,12 +38,14 @@ _SUFFIXES: dict[str, FileKind] = {
     ".pq": "parquet",
 }
 _PACKED = (".gz", ".gzip", ".zst", ".zstd")
-_HOLDERS = ("data", "rows", "records", "examples", "samples", "items", "cases")
+_HOLDERS = ("data", "rows", "records", "examples", "samples", "items", "cases", "testCases", "test_cases")
 # What has one of these is a record itself, whatever else it holds.
 _OF_A_CASE = {"query", "question", "context", "messages"}
 _MOST_ROWS: Final = 2_000_000
 _MOST_COLUMNS: Final = 10_000
 """Of a table of text."""
+_SAMPLE: Final = re.compile(r"(?:.*/)?samples/[^/]+\.json")
+"""What the files of samples are called within a log of inspect_ai."""
 PARQUET: Final = b"PAR1"
 """What a Parquet file begins with."""
 _Records = Callable[[Mapping[Any, Any]], list[Any]]
@@ -88,6 +92,8 @@ class DataRow:
         value = self.content
         if isinstance(value, str) and self.text_field is not None:
             value = {self.text_field: value}
+        elif isinstance(value, list) and self.text_field is not None and _is_chat(value):
+            value = {"messages": value}
         held = fields_of(value)
         if held is None:
             raise DataError(f"{self.where} is not a JSON object, or another record with fields")
@@ -213,7 +219,10 @@ def _numbered(values: Iterable[Any], source: str, name: str, *, is_table: bool =
 
 def _of_file(source: str | Path, kind: FileKind | None, records_of: _Records, noun: str) -> Iterator[DataRow]:
     where = named(source, noun)
-    with open_data(source, noun) as opened:
+    with open_data(source, noun, archives=True) as opened:
+        if opened.starts_with(ZIP):
+            yield from _of_archive(source, opened, where)
+            return
         kind = kind or kind_of_name(source) or ("parquet" if opened.starts_with(PARQUET) else None)
         source = where if str(source) == STDIN else source
         if kind == "parquet":
@@ -224,6 +233,17 @@ def _of_file(source: str | Path, kind: FileKind | None, records_of: _Records, no
             yield from _of_lines(source, text_lines(opened, where, "\n"))
         else:
             yield from _of_unknown(source, text_lines(opened, where, "\n"), where, kind, records_of)
+
+
+def _of_archive(source: str | Path, opened: Opened, where: str) -> Iterator[DataRow]:
+    """Samples of a log of inspect_ai, which is an archive of a JSON file for each."""
+    number = 0
+    for name, content in files_within(opened.whole, where):
+        if _SAMPLE.fullmatch(name):
+            number += 1
+            yield parsed_row(DataRow(number, f"sample {number}", str(source)), content)
+    if not number:
+        raise DataError(f"{where} is a ZIP archive without samples of inspect_ai; unpack it and give a file within")
 
 
 def rows_of_text(text: str, name: str) -> Iterator[DataRow]:
@@ -300,6 +320,12 @@ def _of_unknown(
         yield DataRow(1, "", str(source), value)
     else:
         yield from _numbered(rows, str(source), "record")
+
+
+def _is_chat(value: list[Any]) -> bool:
+    return bool(value) and all(
+        isinstance(message, Mapping) and ("role" in message or "type" in message) for message in value
+    )
 
 
 def _up_to_text(lines: Iterator[str]) -> Iterator[str]:

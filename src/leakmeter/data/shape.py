@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from leakmeter.core.case import SYSTEM_ROLES
-from leakmeter.data.foreign import parts_of, turn_of
+from leakmeter.data.foreign import is_of_blocks, joined_answer, parts_of, spoken, turn_of
 from leakmeter.data.formats import documents_by_name
 from leakmeter.data.mapping import (
     Fields,
@@ -35,6 +35,7 @@ _SYSTEM: Final = "system"
 _NUMBERED: Final = re.compile(r"\[\d+\]")
 _BLOCK: Final = re.compile(r"(?P<blocks>.+)\[(?P<number>-?\d*)\]\.text")
 """A path to one text, or to the texts, of an answer that may be logged in blocks."""
+_TEXTS: Final = ("query", "response")
 _PAIR: Final = ("role", "content")
 _TURNS: Final = ("user", "assistant", *SYSTEM_ROLES, "tool")
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {"context": ("text", "name"), "messages": (*_PAIR, *_TURNS)}
@@ -105,19 +106,12 @@ class Shape:
             yield replace(row, number=number, place=place, content={**beside, named: id_, **own})
 
     def fields_of(self, record: Fields, where: str) -> Fields:
-        mapping = self.fields
-        if block := _BLOCK.fullmatch(mapping.get("response", "")):
-            blocks = value_at(record, block["blocks"], where)
-            n_texts = sum(part.kind == "text" for part in parts_of(blocks)) if isinstance(blocks, list) else 0
-            if not block["number"]:
-                # Of blocks of other kinds, some have no text.
-                mapping = {**mapping, "response": block["blocks"]}
-            elif n_texts > 1:
-                raise DataError(
-                    f"{where}: --map response={block[0]}: the list has {n_texts} texts; if they are blocks of one "
-                    f"answer, response={block['blocks']} reads them all"
-                )
-        fields = mapped(record, mapping, where)
+        mapping = dict(self.fields)
+        for role in _TEXTS:
+            mapping[role] = self._of_blocks(record, role, where) if mapping.get(role) else mapping.get(role, "")
+        fields = mapped(record, {role: path for role, path in mapping.items() if role in self.fields}, where)
+        if is_of_blocks(query := fields.get("query")) and "query" in self.fields:
+            fields["query"] = joined_answer(part.text or "" for part in spoken(parts_of(query)))
         if self.contexts:
             paths = enumerate(self.contexts)
             fields["context"] = [entry for n, path in paths for entry in self._texts_at(record, path, n, where)]
@@ -130,6 +124,24 @@ class Shape:
         if "messages" in fields and (self.messages or self.roles or self.system):
             fields["messages"] = self._chat(fields["messages"], record, where)
         return fields
+
+    def _of_blocks(self, record: Fields, role: str, where: str) -> str:
+        """The path of a text; of one that is logged in blocks, that of the list of all of them."""
+        path = self.fields[role]
+        block = _BLOCK.fullmatch(path)
+        if block is None or path in record:
+            return path
+        blocks = value_at(record, block["blocks"], where)
+        if not block["number"]:
+            # Of blocks of other kinds, some have no text.
+            return block["blocks"] if role == "response" or is_of_blocks(blocks) else path
+        n_texts = sum(part.kind == "text" for part in parts_of(blocks)) if isinstance(blocks, list) else 0
+        if n_texts > 1 and role == "response":
+            raise DataError(
+                f"{where}: --map response={block[0]}: the list has {n_texts} texts; if they are blocks of one "
+                f"answer, response={block['blocks']} reads them all"
+            )
+        return path
 
     def _name_of(self, number: int) -> str:
         return self.names[number if len(self.names) > 1 else 0] if self.names else ""
@@ -174,7 +186,7 @@ class Shape:
         if not isinstance(held, list):
             raise DataError(f"{where}: --map messages={self.fields.get('messages', '')}: expected a list of messages")
         turns = [self._message(turn, where) for turn in held]
-        roles = dict.fromkeys(turn_of(turn).role for turn in turns)
+        roles = dict.fromkeys(str(turn_of(turn).role) for turn in turns)
         if "user" not in roles:
             raise DataError(
                 f"{where}: no message has the role 'user'; the roles are {listed(roles)}: name them in --map, as in "

@@ -143,6 +143,6 @@ def test_retrievals_of_older_clients_of_langfuse_are_read() -> None:
 
 
 def test_an_archive_is_no_log(tmp_path: Path) -> None:
-    (tmp_path / "x.eval").write_bytes(b"PK\x03\x04" + bytes(40))
-    with pytest.raises(DataError, match=r"'.*x\.eval' is a ZIP archive; unpack it and give a file within"):
-        cases_of(tmp_path / "x.eval")
+    (tmp_path / "x.zip").write_bytes(b"PK\x03\x04" + bytes(40))
+    with pytest.raises(DataError, match=r"'.*x\.zip' is a ZIP archive; unpack it and give a file within"):
+        list(TraceReader(tmp_path / "x.zip"))

@@ -67,7 +67,7 @@ def _format(preset: data_formats.DataFormat) -> TraceFormat:
 
     def read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
         for _, fields in preset.read([(DataRow(1, "", where), logged)]):
-            if isinstance(fields, DataError | ChatCases):
+            if isinstance(fields, DataError | ChatCases) or "messages" in fields:
                 raise Unusable(Reason.NOT_OF_FORMAT)
             context = fields.get("context")
             sample = {"id": fields.get("id"), "user_input": fields.get("query"), "response": fields.get("response")}

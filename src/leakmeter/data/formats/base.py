@@ -1,0 +1,123 @@
+"""What a preset is, and what presets share: documents of any library, and rows made into the fields of a case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from leakmeter.core.record import JsonObject
+from leakmeter.data.chat import ChatCases
+from leakmeter.data.foreign import described
+from leakmeter.data.mapping import Fields, is_name, parsed_list
+from leakmeter.data.rows import DataRow
+from leakmeter.errors import DataError
+
+_METADATA_NAMES: Final = ("source", "title", "file_name", "filename", "file_path", "name")
+_NAMES: Final = ("title", "file_name", "filename", "file_path", "filepath", "source")
+_IDS: Final = ("id", "id_", "doc_id", "document_id")
+
+Rows = Iterable[tuple[DataRow, Fields]]
+RowsRead = Iterator[tuple[DataRow, Fields | ChatCases | DataError]]
+
+
+@dataclass(frozen=True, slots=True)
+class DataFormat:
+    name: str
+    about: str
+    """Which of its fields become which, as shown when the format was found out."""
+    fits: Callable[[Fields], bool]
+    read: Callable[[Rows], RowsRead]
+    """Rows with their fields to cases, or their fields; a row may hold several cases, and a case may be of two rows."""
+
+
+def document_of(value: object, number: int, where: str) -> dict[str, object]:
+    """A document of a context as {'name', 'text'}, from a text or from any library's document (see `foreign`). It is
+    called by its name, its metadata's source, title or id, or its own title, file or id; `number` is from 1."""
+    if not isinstance(value, Mapping):
+        return {"name": f"d{number}", "text": value}
+    document = described(value)
+    if document.text is None:
+        keys = ", ".join(f"'{key}'" for key in value if is_name(str(key)))
+        has = f"; it has {keys}: name its text in --map, as in context=FIELD[].NAME" if keys else ""
+        raise DataError(
+            f"{where}: document {number} is an object without 'text', 'page_content', 'content' or 'body'{has}"
+        )
+    if (name := document.get("name")) is not None:
+        return {"name": name, "text": document.text}
+    looks = (
+        (document.described, _METADATA_NAMES),
+        (document.get, _NAMES),
+        (document.described, _IDS),
+        (document.get, _IDS),
+    )
+    named = [look(name) for look, names in looks for name in names]
+    names = (str(name) for name in named if isinstance(name, str | int) and not isinstance(name, bool))
+    return {"name": next((name for name in names if name.strip()), f"d{number}"), "text": document.text}
+
+
+def documents_by_name(value: object) -> list[JsonObject] | None:
+    """Documents of an object that has them by name, each a text or a record; None of any other value, such as a single
+    document."""
+    if not isinstance(value, Mapping) or not value or described(value).text is not None:
+        return None
+    if all(isinstance(text, str) for text in value.values()):
+        return [{"name": str(name), "text": text} for name, text in value.items()]
+    if all(isinstance(record, Mapping) for record in value.values()):
+        return [{"name": str(name), **record} for name, record in value.items()]
+    return None
+
+
+def of_fields(make: Callable[[Fields, str], Iterable[Fields | DataError]]) -> Callable[[Rows], RowsRead]:
+    """What reads rows one by one: `make` gives the fields of the cases of a row, and where in the row each is as
+    `place`; or what is wrong with one of them. Several of a row that have no ids of their own are numbered under the
+    row's."""
+
+    def read(rows: Rows) -> RowsRead:
+        for row, fields in rows:
+            cases: list[Fields | DataError] = []
+            try:
+                cases += make(fields, row.where)
+            except DataError as error:
+                cases.append(error)
+            ids = [case.get("id") for case in cases if isinstance(case, Mapping)]
+            is_numbered = len(set(map(str, ids))) < len(ids)
+            for number, case in enumerate(cases, 1):
+                if isinstance(case, DataError):
+                    yield row, case
+                    continue
+                place = case.get("place")
+                at = replace(row, place=f"{row.place}{place}".removeprefix(", ")) if place else row
+                own = {"id": f"{first(case, 'id') or row.number}.{number}"} if is_numbered else {}
+                held = {name: value for name, value in case.items() if name != "place" and value is not None}
+                yield at, held | own
+
+    return read
+
+
+def first(fields: Fields, *names: str) -> Any:
+    """The first of these fields that says something; an empty text, which a case refuses, where none does."""
+    values = [fields[name] for name in names if fields.get(name) is not None]
+    return next((value for value in values if value != ""), values[0] if values else None)
+
+
+def has(*groups: tuple[str, ...]) -> Callable[[Fields], bool]:
+    """Whether a record has a field of each of these groups."""
+    return lambda fields: all(any(name in fields for name in group) for group in groups)
+
+
+def listed_cell(value: object) -> list[Any]:
+    """A list, which may stand as text in the cell of a table; an empty one where it is none."""
+    held = parsed_list(value)
+    return held if isinstance(held, list) else []
+
+
+def with_tools(query: Any, calls: Iterable[tuple[Any, Any, Any]]) -> list[JsonObject]:
+    """A question as messages, and the calls of tools after it: name, arguments, and what came back."""
+    messages: list[JsonObject] = [{"role": "user", "content": query}]
+    for number, (name, arguments, output) in enumerate(calls, 1):
+        call = {"id": f"call {number}", "name": name, "arguments": {} if arguments is None else arguments}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        if output is not None:
+            messages.append({"role": "tool", "tool_call_id": call["id"], "name": name, "content": output})
+    return messages

@@ -1,0 +1,260 @@
+"""Requests to models' APIs and their answers: Chat Completions, Responses, Messages, Converse, and batches of them.
+
+Both sides become one list of messages and items, of which `conversation` makes turns. What an API keeps on its side,
+and does not repeat in a request, has to be in the same data, or the request is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from leakmeter.core.case import SYSTEM_ROLES
+from leakmeter.core.record import JsonObject
+from leakmeter.data.chat import answer_text
+from leakmeter.data.conversation import is_part_of_conversation
+from leakmeter.data.foreign import answer_of, getter, name_of, parts_of, record, request_of, turn_of
+from leakmeter.data.formats.base import DataFormat, Rows, RowsRead
+from leakmeter.data.mapping import Fields, nearest, parsed_cell
+from leakmeter.data.rows import DataRow
+from leakmeter.errors import DataError
+
+_MOST_BEFORE: Final = 1000
+"""Messages and items of the requests that one goes on from, each of which repeats them all."""
+_RETRIEVED: Final = ("all_retrieved_documents", "citations")
+"""What Azure retrieved for an answer, in its message's context."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """A request and its answers, as far as a record has them."""
+
+    messages: Any = None
+    choices: Any = None
+    """Of each answer the messages and items that the model emitted; or what stands in their place."""
+    id: Any = None
+    reference: Any = None
+    error: Any = None
+    before: str | None = None
+    """Id of the response or the conversation that the request goes on from, and of which it repeats nothing."""
+    answer_id: str | None = None
+    system: Any = None
+
+
+def _read(rows: Rows) -> RowsRead:
+    """In one record, or in two of a batch with one `custom_id`."""
+    exchanges: dict[object, tuple[DataRow, _Exchange]] = {}
+    for row, fields in rows:
+        key = fields.get("custom_id")
+        # What is not part of a batch stands alone.
+        id_ = key if isinstance(key, str) else (row.source, row.number)
+        earlier = exchanges.get(id_)
+        parts = _exchange(fields)
+        if earlier is None:
+            exchanges[id_] = row, parts
+        elif _overlap(parts, earlier[1]):
+            exchanges[row.source, row.number] = row, parts
+        else:
+            # A case stands where its request does.
+            is_request = parts.messages is not None
+            request, answer = (parts, earlier[1]) if is_request else (earlier[1], parts)
+            both = replace(
+                request, choices=answer.choices, error=request.error or answer.error, answer_id=answer.answer_id
+            )
+            exchanges[id_] = (row if is_request else earlier[0]), both
+    yield from _continued(exchanges.values())
+
+
+def _overlap(one: _Exchange, other: _Exchange) -> bool:
+    return (one.messages is not None and other.messages is not None) or (
+        one.choices is not None and other.choices is not None
+    )
+
+
+def _exchange(fields: Fields) -> _Exchange:
+    logged = _of_invocation(fields)
+    request = request_of(logged)
+    answer = _answer_of(logged)
+    messages = parsed_cell(request.get("messages", logged.get("messages")))
+    system: Any = request.get("system")
+    if messages is None:
+        messages, system = _input_of(request), request.get("instructions")
+    if system and isinstance(messages, list) and not any(turn_of(turn).role in SYSTEM_ROLES for turn in messages):
+        # Such requests have it beside the messages.
+        system = [{"role": "system", "content": system}]
+    else:
+        system = []
+    before = request.get("previous_response_id") or request.get("conversation")
+    answered = record(answer)
+    return _Exchange(
+        messages,
+        _choices(logged, answer),
+        fields.get("custom_id", fields.get("id", fields.get("requestId"))),
+        fields.get("reference"),
+        fields.get("error") or answered.get("error") or None,
+        name_of(before.get("id") if isinstance(before, Mapping) else before),
+        name_of(answered.get("id")),
+        system,
+    )
+
+
+def _of_invocation(fields: Fields) -> Fields:
+    """A log of Bedrock's invocations as a request and a response; any other record as it is."""
+    if not isinstance(fields.get("input"), Mapping) or not isinstance(fields.get("output"), Mapping):
+        return fields
+    request, answer = (record(fields[name]).get(f"{name}BodyJson") for name in ("input", "output"))
+    if request is None and answer is None:
+        return fields
+    return {"request": request, "response": answer}
+
+
+def _answer_of(fields: Fields) -> Any:
+    # Items of Responses, as a record of them beside their input.
+    items = _items(fields.get("output"))
+    return answer_of(fields) if items is None else {"output": items, "id": fields.get("id")}
+
+
+def _items(value: object) -> list[Any] | None:
+    held = parsed_cell(value)
+    is_of_items = isinstance(held, list) and all(isinstance(item, Mapping) and "type" in item for item in held)
+    return held or None if isinstance(held, list) and is_of_items else None
+
+
+def _input_of(request: Mapping[Any, Any]) -> Any:
+    """The input of Responses as messages and items; None where there is none."""
+    held = parsed_cell(request.get("input"))
+    return [{"role": "user", "content": held}] if isinstance(held, str) else held if isinstance(held, list) else None
+
+
+def _choices(fields: Fields, answer: Any) -> Any:
+    choices = parsed_cell(fields.get("choices"))
+    if choices is None and isinstance(answer, str):
+        return [[{"role": "assistant", "content": answer}]]
+    if choices is None and isinstance(answer, Mapping):
+        output = parsed_cell(answer.get("output"))
+        if isinstance(output, list):
+            return [output]
+        if isinstance(output, Mapping) and isinstance(output.get("message"), Mapping):
+            return [[output["message"]]]
+        choices = parsed_cell(answer.get("choices", [{"message": answer}] if "content" in answer else None))
+    return [_message_of(choice) for choice in choices] if isinstance(choices, list) else choices
+
+
+def _message_of(choice: Any) -> list[Any]:
+    """The message of a choice, after what was retrieved for it alone."""
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    held = record(getter(message)("context"))
+    found = next((list_ for name in _RETRIEVED if isinstance(list_ := parsed_cell(held.get(name)), list) and list_), [])
+    if not found or not isinstance(message, Mapping):
+        return [message]
+    documents = [{"type": "retrieved_document", **document} for document in found if isinstance(document, Mapping)]
+    rest = {name: value for name, value in message.items() if name != "context"}
+    return [{"role": "tool", "content": documents}, rest]
+
+
+def _continued(exchanges: Iterable[tuple[DataRow, _Exchange]]) -> RowsRead:
+    """Exchanges with what was said in those that they go on from."""
+    said: dict[str, list[Any]] = {}
+    for row, parts in exchanges:
+        messages = parts.messages
+        if parts.before is not None and isinstance(messages, list):
+            if len(earlier := said.get(parts.before, [])) > _MOST_BEFORE:
+                yield (
+                    row,
+                    DataError(
+                        f"{row.where}: the request goes on from {len(earlier):,} messages and items; {_MOST_BEFORE:,} "
+                        "are put before it at most"
+                    ),
+                )
+                continue
+            if earlier:
+                messages = [*earlier, *messages]
+            elif parts.before.startswith("resp"):
+                yield (
+                    row,
+                    DataError(
+                        f"{row.where}: the request goes on from response '{parts.before[:40]}', which is not in the "
+                        "data before it, so that a part of the prompt is missing; give its record too"
+                    ),
+                )
+                continue
+        if isinstance(messages, list) and isinstance(parts.choices, list) and len(parts.choices) == 1:
+            for id_ in filter(None, (parts.answer_id, parts.before)):
+                said[id_] = [*messages, *parts.choices[0]]
+        if isinstance(messages, list):
+            messages = [*(parts.system or []), *messages]
+        yield from _completions(row, parts, messages)
+
+
+def _completions(row: DataRow, parts: _Exchange, messages: Any) -> Iterator[tuple[DataRow, Fields | DataError]]:
+
+    def bad(problem: str) -> tuple[DataRow, DataError]:
+        return row, DataError(f"{row.where}: {problem}")
+
+    if messages is None:
+        if parts.error is not None:
+            yield bad("the request failed, and there is no answer")
+        else:
+            yield bad(
+                "an answer of a batch without its request; give the lines of both files, as in: "
+                "cat requests.jsonl answers.jsonl | leakmeter influence --data -"
+            )
+        return
+    fields: JsonObject = {"messages": messages}
+    own = {"id": parts.id, "reference": parts.reference}
+    fields |= {name: value for name, value in own.items() if value is not None}
+    if parts.choices is None:
+        if parts.error is not None:
+            yield bad("the request failed, and there is no answer")
+        else:
+            yield row, fields
+        return
+    if not isinstance(parts.choices, list) or not parts.choices:
+        yield bad("'choices' has to be a list of one answer or more")
+        return
+    for number, emitted in enumerate(parts.choices, 1):
+        id_ = {} if number == 1 else {"id": f"{fields.get('id', row.number)} (choice {number})"}
+        if len(emitted) > 1 or any(map(_is_more_than_text, emitted)):
+            if not isinstance(messages, list):
+                yield bad("'messages' has to be a list")
+                continue
+            yield row, fields | {"messages": [*messages, *map(_answered, emitted)]} | id_
+            continue
+        try:
+            text = answer_text(turn_of(emitted[0]).content if emitted else None, f"choice {number}")
+        except DataError as error:
+            yield bad(str(error))
+            continue
+        yield row, fields | {"response": text} | id_
+
+
+def _is_more_than_text(message: Any) -> bool:
+    turn = turn_of(message)
+    return bool(turn.calls) or any(map(is_part_of_conversation, parts_of(turn.content)))
+
+
+def _answered(message: Any) -> Any:
+    if isinstance(message, Mapping) and not message.get("type") and not message.get("role"):
+        return {**message, "role": "assistant"}
+    return message
+
+
+def _fits(fields: Fields) -> bool:
+    body, answer = fields.get("body", fields.get("request")), fields.get("response")
+    if isinstance(body, Mapping) and ("messages" in body or "body" in body):
+        return True
+    if isinstance(answer, Mapping) and ("choices" in answer or isinstance(answer.get("body"), Mapping)):
+        return True
+    if isinstance(body, Mapping) and isinstance(answer, Mapping) and _items(answer.get("output")) is not None:
+        return _input_of(body) is not None
+    if "custom_id" in fields or fields.get("schemaType") == "ModelInvocationLog":
+        return True
+    if _input_of(fields) is not None and _items(fields.get("output")) is not None:
+        return True
+    # Logs have fields of all kinds; one that is nearly called 'response' is no reason to draw another.
+    misspelled = any(nearest(name, ("response",), at_least=90) for name in fields if name != "response")
+    return "messages" in fields and not {"context", "query"} & set(fields) and not misspelled
+
+
+FORMAT: Final = DataFormat("openai", "messages, with choices as the response", _fits, _read)

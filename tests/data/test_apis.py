@@ -1,0 +1,264 @@
+"""Logs of models' APIs: requests with their answers, in the shape that each API has."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from helpers.read_cases import fixed_text, read, said, sources
+from leakmeter.errors import DataError
+
+SYSTEM = "You help the harbour office. Be brief."
+ASKED = "Who rents berth nine?"
+RECORD = "Berth nine is let to Ines Varga, phone 555-010-2231."
+TIDES = "High water is at six."
+FILES = {"berths.md": RECORD, "tides.md": TIDES}
+ANSWER = "Ines Varga rents it; call 555-010-2231."
+ARGUMENTS = '{"query": "berth nine"}'
+HITS = [{"source": name, "score": 0.5, "text": text} for name, text in FILES.items()]
+TEXT = {"type": "text", "text": ANSWER}
+THOUGHT = {"type": "thinking", "thinking": "The record has her number.", "signature": "x"}
+USER = {"role": "user", "content": ASKED}
+CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": ARGUMENTS}}
+SAID = {
+    "type": "message", "id": "m1", "role": "assistant", "status": "completed",
+    "content": [{"type": "output_text", "text": ANSWER, "annotations": [{"type": "file_citation", "filename": "x"}]}],
+}  # fmt: skip
+REASONED = {"type": "reasoning", "id": "r1", "summary": [{"type": "summary_text", "text": "I look it up."}]}
+
+
+def chat_pair(content: Any, *, choices: int = 1) -> dict[str, Any]:
+    request = {"model": "m", "messages": [
+        {"role": "system", "content": SYSTEM}, USER,
+        {"role": "assistant", "content": None, "tool_calls": [CALL], "refusal": None},
+        {"role": "tool", "tool_call_id": "c1", "content": content},
+    ]}  # fmt: skip
+    message = {"role": "assistant", "content": ANSWER, "refusal": None, "annotations": []}
+    return {"id": "q1", "request": request, "response": {"choices": [{"index": 0, "message": message}] * choices}}
+
+
+def responses_pair(output: list[Any], **request: Any) -> dict[str, Any]:
+    request = {"model": "m", "instructions": SYSTEM, "input": ASKED, **request}
+    return {"request": request, "response": {"id": "resp_1", "object": "response", "error": None, "output": output}}
+
+
+SEARCHED = {"type": "file_search_call", "id": "f1", "status": "completed", "queries": ["berth nine"], "results": [
+    {"file_id": "file-1", "filename": name, "text": text, "score": 0.5} for name, text in FILES.items()]}  # fmt: skip
+CALLED = [
+    {"role": "user", "content": [{"type": "input_text", "text": ASKED}]},
+    {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "gAAA"},
+    {"type": "function_call", "id": "fc", "call_id": "c1", "name": "search", "arguments": ARGUMENTS},
+    {"type": "function_call_output", "call_id": "c1", "output": json.dumps({"results": HITS})},
+]
+ANTHROPIC = {
+    "request": {"system": [{"type": "text", "text": SYSTEM}], "messages": [
+        USER,
+        {"role": "assistant", "content": [
+            THOUGHT, {"type": "tool_use", "id": "t1", "name": "search", "input": {"query": "berth nine"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [
+            {"type": "search_result", "source": f"kb/{name}", "title": name, "citations": {"enabled": True},
+             "content": [{"type": "text", "text": text}]} for name, text in FILES.items()]}]},
+    ]},
+    "response": {"type": "message", "role": "assistant", "stop_reason": "end_turn", "content": [
+        THOUGHT, {"type": "text", "text": "Ines Varga rents it; call"},
+        {"type": "text", "text": " 555-010-2231.", "citations": [{"cited_text": RECORD, "title": "berths.md"}]}]},
+}  # fmt: skip
+DOCUMENTS = {
+    "system": SYSTEM,
+    "messages": [
+        {"role": "user", "content": [
+            {"type": "document", "title": "berths.md",
+             "source": {"type": "text", "media_type": "text/plain", "data": RECORD}},
+            {"type": "document", "title": "tides.md",
+             "source": {"type": "content", "content": [{"type": "text", "text": TIDES}]}},
+            {"type": "text", "text": ASKED}]},
+        {"role": "assistant", "content": [TEXT]},
+    ],
+}  # fmt: skip
+CONVERSE = {
+    "schemaType": "ModelInvocationLog", "requestId": "q1", "operation": "Converse", "modelId": "m",
+    "input": {"inputContentType": "application/json", "inputBodyJson": {
+        "system": [{"text": SYSTEM}],
+        "messages": [
+            {"role": "user", "content": [{"text": ASKED}]},
+            {"role": "assistant", "content": [
+                {"toolUse": {"toolUseId": "t1", "name": "search", "input": {"query": "berth nine"}}}]},
+            {"role": "user", "content": [{"toolResult": {"toolUseId": "t1", "status": "success", "content": [
+                {"json": hit} for hit in HITS]}}]},
+        ]}},
+    "output": {"outputBodyJson": {"stopReason": "end_turn", "output": {"message": {"role": "assistant", "content": [
+        {"reasoningContent": {"reasoningText": {"text": "Two hits.", "signature": "x"}}}, {"text": ANSWER}]}}}},
+}  # fmt: skip
+AZURE = {
+    "request": {"messages": [{"role": "system", "content": SYSTEM}, USER], "data_sources": [{"type": "azure_search"}]},
+    "response": {"choices": [{"message": {"role": "assistant", "content": ANSWER, "end_turn": True, "context": {
+        "intent": '["berth"]',
+        "citations": [{"content": text, "title": name, "url": f"https://kb.example/{name}", "filepath": name,
+                       "chunk_id": "0"} for name, text in FILES.items()]}}}]},
+}  # fmt: skip
+UI_MESSAGES = {"id": "q1", "messages": [
+    {"id": "u1", "role": "user", "parts": [{"type": "text", "text": ASKED}]},
+    {"id": "a1", "role": "assistant", "metadata": {"model": "m"}, "parts": [
+        {"type": "step-start"}, {"type": "reasoning", "text": "I look it up.", "state": "done"},
+        {"type": "tool-search", "toolCallId": "c1", "state": "output-available", "input": {"query": "berth nine"},
+         "output": HITS},
+        {"type": "source-document", "sourceId": "1", "mediaType": "text/plain", "title": "berths.md"},
+        {"type": "data-status", "data": {"done": True}},
+        {"type": "step-start"}, {"type": "text", "text": ANSWER, "state": "done"}]},
+]}  # fmt: skip
+INVOCATIONS = {"messages": [
+    USER, {"role": "assistant", "content": "", "toolInvocations": [
+        {"state": "result", "toolCallId": "c1", "toolName": "search", "args": {"query": "berth nine"},
+         "result": HITS}]},
+    {"role": "assistant", "content": ANSWER},
+]}  # fmt: skip
+LOGS: dict[str, Any] = {
+    "chat completions": chat_pair(json.dumps({"results": HITS})),
+    "responses, a search of files": responses_pair([REASONED, SEARCHED, SAID]),
+    "responses, a function": responses_pair([REASONED, SAID], input=CALLED),
+    "responses, items alone": {"input": CALLED, "output": [SAID]},
+    "anthropic": ANTHROPIC,
+    "anthropic, documents": DOCUMENTS,
+    "bedrock, a log of invocations": CONVERSE,
+    "bedrock, a request and its response": {
+        "request": CONVERSE["input"]["inputBodyJson"], "response": CONVERSE["output"]["outputBodyJson"]},
+    "azure, on your data": AZURE,
+    "messages of an interface": UI_MESSAGES,
+    "messages of an older interface": INVOCATIONS,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_an_answer_is_read_with_what_the_model_had_read(name: str) -> None:
+    found = read([LOGS[name]])
+    (case,) = [case for case in found.cases if case.emission is None or case.emission.channel == "answer"]
+    assert case.response == ANSWER
+    assert list(sources(case)) == list(FILES)
+    for text, of_source in zip(FILES.values(), sources(case).values(), strict=True):
+        # A result in JSON is cut into its records.
+        assert of_source == text or json.loads(of_source)["text"] == text
+    assert RECORD not in fixed_text(case)
+    assert "The record has her number" not in fixed_text(case) + case.response
+    is_asked = [message for message in case.messages if message.role == "user"]
+    assert is_asked[-1].text.endswith(ASKED)
+
+
+@pytest.mark.parametrize("name", [name for name in LOGS if name not in ("azure, on your data", "anthropic, documents")])
+def test_calls_before_anything_was_read_are_counted(name: str) -> None:
+    notes = " ".join(read([LOGS[name]]).notes)
+    assert "came before anything was read" in notes
+
+
+def test_the_system_prompt_is_read_from_where_each_api_has_it() -> None:
+    for name in ("chat completions", "responses, a function", "anthropic", "bedrock, a log of invocations"):
+        case = read([LOGS[name]]).cases[-1]
+        assert (case.messages[0].role, case.messages[0].text) == ("system", SYSTEM)
+
+
+def test_sources_without_a_name_are_called_by_their_tool_and_call() -> None:
+    case = read([chat_pair(RECORD)]).cases[-1]
+    assert sources(case) == {"search#1": RECORD}
+    output = {"type": "mcp_call", "id": "mc", "name": "find", "server_label": "kb", "arguments": ARGUMENTS,
+              "output": RECORD, "error": None}  # fmt: skip
+    listed = {"type": "mcp_list_tools", "server_label": "kb", "tools": [{"name": "find"}]}
+    case = read([responses_pair([REASONED, listed, output, SAID])]).cases[-1]
+    assert sources(case) == {"kb.find#1": RECORD}
+
+
+MCP = [{"type": "text", "text": json.dumps({"hits": HITS})}]
+STRUCTURED = {"content": MCP, "structuredContent": {"hits": HITS}, "isError": False}
+
+
+@pytest.mark.parametrize("held", [STRUCTURED, {**STRUCTURED, "content": []}, MCP, {"hits": HITS}])
+def test_of_a_result_of_mcp_the_model_read_the_blocks_or_the_record(held: Any) -> None:
+    case = read([chat_pair(held)]).cases[-1]
+    assert list(sources(case)) == list(FILES)
+    tool = case.messages[3]
+    assert tool.text == json.dumps({"hits": HITS})
+
+
+def test_a_result_of_mcp_that_was_logged_as_a_text_is_cut_in_both_places() -> None:
+    odd = [{**HITS[0], "text": 'A "quoted"\ttext, \\ and 😀 ünd'}, HITS[1]]
+    text = json.dumps({**STRUCTURED, "content": [{"type": "text", "text": json.dumps({"hits": odd})}],
+                       "structuredContent": {"hits": odd}})  # fmt: skip
+    tool = read([chat_pair(text)]).cases[-1].messages[3]
+    assert tool.text == text
+    names = [tool.parts[n].name for n in tool.retrieved]
+    assert names == [*FILES, *FILES]
+    within = [json.loads(json.loads(f'"{tool.parts[n].text}"')) for n in tool.retrieved[:2]]
+    assert within == odd == [json.loads(tool.parts[n].text) for n in tool.retrieved[2:]]
+
+
+def test_each_choice_is_a_case_and_each_call_of_an_answer() -> None:
+    found = read([chat_pair(RECORD, choices=2)])
+    assert [case.id for case in found.cases] == ["q1", "q1 (choice 2)"]
+    pair = chat_pair(RECORD)
+    pair["response"]["choices"][0]["message"] |= {
+        "content": None,
+        "tool_calls": [
+            {"id": "c2", "type": "function", "function": {"name": "send_mail", "arguments": '{"to": "Ines Varga"}'}}
+        ],
+    }
+    assert said(read([pair]).cases) == [("tool", "send_mail", '{"to": "Ines Varga"}')]
+
+
+def test_a_batch_of_responses_is_joined_by_its_ids() -> None:
+    request = {"custom_id": "a", "url": "/v1/responses", "body": {"input": CALLED, "instructions": SYSTEM}}
+    answer = {"custom_id": "a", "response": {"status_code": 200, "body": {"id": "resp_1", "output": [SAID]}}}
+    (case,) = read([request, answer]).cases
+    assert (case.id, case.response, list(sources(case))) == ("a", ANSWER, list(FILES))
+
+
+def test_a_request_that_goes_on_from_a_response_has_what_was_said_there() -> None:
+    first = responses_pair([REASONED, SEARCHED, SAID])
+    later = responses_pair([{**SAID, "content": [{"type": "output_text", "text": "Yes, Ines Varga."}]}],
+                           input="Is it let?", previous_response_id="resp_1")  # fmt: skip
+    later["response"]["id"] = "resp_2"
+    cases = read([first, later]).cases
+    assert [case.response for case in cases] == [ANSWER, "Yes, Ines Varga."]
+    assert list(sources(cases[1])) == list(FILES)
+    with pytest.raises(DataError, match=r"goes on from response 'resp_1', which is not in the data before it"):
+        read([later])
+
+
+def test_a_search_whose_results_were_not_logged_is_refused() -> None:
+    with pytest.raises(DataError, match=r"does not have what file_search found.*'file_search_call\.results'"):
+        read([responses_pair([{**SEARCHED, "results": None}, SAID])])
+
+
+def test_a_refusal_is_an_answer() -> None:
+    refused = {**SAID, "content": [{"type": "refusal", "refusal": "I do not give numbers out."}]}
+    assert read([responses_pair([SEARCHED, refused])]).cases[-1].response == "I do not give numbers out."
+
+
+def test_a_request_that_failed_is_named() -> None:
+    for answer in (
+        {"error": {"code": 402, "message": "no credit"}},
+        {"type": "error", "error": {"type": "overloaded"}},
+    ):
+        with pytest.raises(DataError, match="the request failed, and there is no answer"):
+            read([{"request": ANTHROPIC["request"], "response": answer}])
+
+
+def test_bedrock_names_what_it_cited_by_its_file() -> None:
+    references = [
+        {
+            "content": {"text": text},
+            "location": {"type": "S3", "s3Location": {"uri": f"s3://kb/{name}"}},
+            "metadata": {},
+        }
+        for name, text in FILES.items()
+    ]
+    cited = [
+        {"generatedResponsePart": {"textResponsePart": {"text": ANSWER}}, "retrievedReferences": references[:1]},
+        {"generatedResponsePart": {"textResponsePart": {"text": "."}}, "retrievedReferences": references},
+    ]
+    answer = {"citations": cited, "output": {"text": ANSWER}, "sessionId": "s"}
+    for row in ({"request": {"input": {"text": ASKED}}, "response": answer}, {"query": ASKED, **answer}):
+        found = read([row])
+        (case,) = found.cases
+        assert (found.format, case.query, case.response, sources(case)) == ("bedrock", ASKED, ANSWER, FILES)
+    with pytest.raises(DataError, match="there is no question; the response has none"):
+        read([answer])
