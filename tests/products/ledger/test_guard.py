@@ -154,3 +154,27 @@ def test_spans_are_held_back_whatever_the_budget_says_and_count_in_full(tmp_path
     recorded = watch.record(verdict)
     assert recorded.held_spans == verdict.held_spans
     assert {one.kind for one in Book(watch.ledger).disclosed(Book(watch.ledger).events)} >= {"person", "phone"}
+
+
+def test_a_call_is_held_before_it_is_made_and_its_tool_is_the_recipient(tmp_path: Path) -> None:
+    """Of an agent: what tools returned are the documents, and what another tool was told has a budget of its own."""
+    call = {"id": "1", "function": {"name": "crm.find", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "Who came?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "Ms Ana Alvi came. She said 4471."},
+    ]
+    watch = leakmeter.Guard(leakmeter.Meter(Echo()), budget=1e6, ledger=tmp_path / "ledger")
+    verdict = watch.check({}, "", "Ana Alvi said 4471", "reader-1", messages=messages, tool="calendar.create")
+    assert verdict.within
+    assert [span.documents for span in verdict.held_spans][0] == ("crm.find#1",)
+    (event,) = Book(watch.ledger).events
+    said = watch.check({}, "", "Ana Alvi said 4471", "reader-1", messages=messages)
+    assert said.uses[0].before_nats == 0.0  # the user was told nothing by what the calendar was
+    again = watch.check(
+        {}, "", "Ana Alvi said 4471", "reader-1", messages=messages, tool="calendar.create", record=False
+    )
+    assert again.uses[0].before_nats == pytest.approx(abs(verdict.uses[0].signed_nats))
+    assert event["recipient"] != Book(watch.ledger).events[1]["recipient"]
+    with pytest.raises(UsageError, match="no document is given, and no message is the result of a tool"):
+        watch.check({}, "", "x", "reader-1", messages=messages[:1])

@@ -14,13 +14,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from leakmeter.commands.call import CallOptions
 from leakmeter.commands.call import measured as run_measure
+from leakmeter.core.case import Channel, Message, ToolCall
 from leakmeter.core.loaded import LoadedCases, Plan
+from leakmeter.data.conversation import channel_of
 from leakmeter.data.traces import LoggedAnswer, LoggedMessage, Sampling, as_case
 from leakmeter.data.traces.answer import Unusable
+from leakmeter.data.traces.messages import messages_of
 from leakmeter.data.traces.places import Retrieved
 from leakmeter.data.traces.places import find as find_documents
 from leakmeter.errors import UsageError
@@ -195,7 +198,8 @@ class Guard:
         answer: str,
         recipient: str,
         *,
-        messages: Sequence[Mapping[str, str]] = (),
+        messages: Sequence[Mapping[str, Any]] = (),
+        tool: str | None = None,
         temperature: float = 1.0,
         record: bool = True,
         redact: bool = True,
@@ -204,12 +208,15 @@ class Guard:
         """Say whether an answer stays within what is left of the budget.
 
         Args:
-            documents: what was retrieved, by id or in order.
+            documents: what was retrieved, by id or in order. None are needed where the messages have results of tools.
             query: what was asked.
-            answer: what was drawn, and not shown yet.
+            answer: what was drawn, and not shown yet; or the arguments of a call that was not made yet.
             recipient: who asks.
-            messages: the prompt as it was sent, 'role' and 'content' of each, with the documents in it verbatim; by
-                default one user message, the documents and then the query, with blank lines between them.
+            messages: the prompt as it was sent, 'role' and 'content' of each, with calls of tools and their results,
+                and the documents in it verbatim; by default one user message, the documents and then the query, with
+                blank lines between them.
+            tool: what is called with the answer as its arguments. Its recipient is the tool, 'tool:NAME' in the
+                ledger, or an agent or a memory; see `docs/conversations.md`.
             temperature: at which the answer was drawn.
             record: count the answer as told in the ledger where it is within the budget.
             redact: look for what to take out where it is not.
@@ -219,7 +226,7 @@ class Guard:
             UsageError: a document is not in the messages, or the answer cannot be measured.
             StoreError: the ledger cannot be read or written, or is of another model.
         """
-        logged = self._logged(documents, query, answer, recipient, messages, temperature, trace_id)
+        logged = self._logged(documents, query, answer, recipient, messages, tool, temperature, trace_id)
         texts: dict[str, str] = {}
         with self._model.lock, self._model.without_cache() as backend:
             while True:
@@ -287,17 +294,27 @@ class Guard:
         query: str,
         answer: str,
         recipient: str,
-        messages: Sequence[Mapping[str, str]],
+        messages: Sequence[Mapping[str, Any]],
+        tool: str | None,
         temperature: float,
         trace_id: str | None,
     ) -> LoggedAnswer:
         named: list[tuple[str | None, str]] = (
             list(documents.items()) if isinstance(documents, Mapping) else [(None, text) for text in documents]
         )
-        if not named:
-            raise UsageError("no document is given; give at least one")
-        turns = [LoggedMessage(str(message["role"]), str(message["content"])) for message in messages]
+        try:
+            turns = messages_of(list(messages)) if messages else []
+        except Unusable as error:
+            raise UsageError(f"the messages cannot be read: {error.reason.sentence}") from None
+        if not named and not any(turn.read for turn in turns):
+            raise UsageError("no document is given, and no message is the result of a tool; give at least one")
         turns = turns or [LoggedMessage("user", "\n\n".join([*(text for _, text in named), query]))]
+        channel: Channel = "answer"
+        begun: Message | None = None
+        if tool is not None:
+            channel, name = channel_of(tool)
+            recipient = f"{channel}:{name}"
+            begun = Message("assistant", f"assistant {len(turns) + 1}", (), calls=(ToolCall(tool, ""),))
         try:
             matched = find_documents([Retrieved(id_, text) for id_, text in named], turns)
         except Unusable as error:
@@ -314,6 +331,8 @@ class Guard:
             messages=tuple(turns),
             answer=answer,
             documents=matched.documents,
+            channel=channel,
+            begun=begun,
             where=_ANSWER,
         )
 
