@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import leakmeter
-from leakmeter.backends.toy import Toy
+from leakmeter.backends.toy import ByteTokenizer, Toy
+from leakmeter.core.backend import Encoded
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import Origin
-from leakmeter.core.loaded import Preparations
+from leakmeter.core.loaded import HELD_TOKENS, Preparations
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
@@ -75,3 +78,25 @@ def test_a_case_beyond_those_held_is_prepared_twice_when_read_and_when_measured(
     prepared.clear()
     leakmeter.influence("toy", cases, template="plain", out=tmp_path / "again")
     assert sorted(prepared) == sorted(2 * [case.id for case in cases])
+
+
+@pytest.mark.parametrize("is_above", [False, True])
+def test_a_log_is_tokenised_once_up_to_the_limit_and_what_is_beyond_it_twice(
+    is_above: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_characters = HELD_TOKENS // 10 + (400 if is_above else -400)
+    texts = [f"Anna has {i}. {'x' * n_characters}"[:n_characters] for i in range(10)]
+    cases = [Case(f"c{i}", (Document("a", text),), "q", "r") for i, text in enumerate(texts)]
+    times = Counter[str]()
+    usual = ByteTokenizer.encode_joined
+
+    def counting(tokenizer: ByteTokenizer, parts: Sequence[tuple[str, bool]]) -> Encoded:
+        # Of the whole context: prompts with a sentence of it are other texts.
+        whole = "".join(text for text, _ in parts)
+        times.update(case.id for case, text in zip(cases, texts, strict=True) if text in whole)
+        return usual(tokenizer, parts)
+
+    monkeypatch.setattr(ByteTokenizer, "encode_joined", counting)
+    leakmeter.influence("toy", cases, template="plain", unit="sentence")
+    n_held = 9 if is_above else 10
+    assert [times[case.id] for case in cases] == [1] * n_held + [2] * (10 - n_held)
