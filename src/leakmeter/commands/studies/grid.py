@@ -48,6 +48,8 @@ _COUNTS: Final = (
 )
 """What people call the number of whatever a study measures."""
 _HEADINGS: Final = ("title", "reproduces", "measure", "show")
+_DEFAULTS: Final = {"seed": 0, "controls": 0}
+"""Of measures that have such a setting. Tables are of sums over pieces, which nothing is held against."""
 
 
 def kind_of(measure: str) -> StudyKind:
@@ -215,7 +217,8 @@ def _study(name: str, file: JsonObject, size: str, settings: JsonObject) -> Stud
                 choice=kind.choice(chosen),
                 settings=kind.prompts(chosen),
                 measure=kind.measure(
-                    measure(**{key: value for key, value in {"seed": 0, **chosen}.items() if key in of_measure}), chosen
+                    measure(**{key: value for key, value in {**_DEFAULTS, **chosen}.items() if key in of_measure}),
+                    chosen,
                 ),
                 shown_dataset=shown_dataset,
             )
