@@ -25,7 +25,8 @@ from leakmeter.text.structured import Field, TextRange, parts_of
 
 FIELD: Final = "field"
 """How a value is known of which a key says what it is; and its kind, where the key is no name of a field."""
-_KEY = regex.compile(r"[\p{L}_][\p{L}\p{N}_ .#%()/-]{0,39}")
+_KEY = regex.compile(r"[\p{L}_][\p{L}\p{N}_ -]{0,39}")
+"""Reports say it as a word of ours: nothing that is markup or an address anywhere."""
 _RESERVED: Final = frozenset(("other", "public"))
 _LEAST_LETTERS: Final = 3
 _LEAST_DIGITS: Final = 4
