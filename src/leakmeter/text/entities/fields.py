@@ -48,7 +48,7 @@ _NUMBER = regex.compile(
 _THOUSANDS = regex.compile(r"\d+(?:\.\d+)?|\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _SWAPPED: Final = str.maketrans(",.", ".,")
 _SCALES: Final = {"k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}
-_MOST_NUMBERS: Final = 1000
+_MOST_NUMBERS: Final = 200
 """Numbers and dates of an answer that are held against the values of records."""
 _ISO = regex.compile(r"(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d.*", regex.DOTALL)
 _DATED = regex.compile(r"\d[-/.]\d|\d\D{0,8}\p{L}{3}|\p{L}{3}\D{0,8}\d")
