@@ -91,7 +91,18 @@ def test_what_is_no_value_of_a_field(record: Any, answer: str) -> None:
 def test_a_key_that_may_be_data_or_ours_is_no_kind() -> None:
     for key in ("credit_score", "creditScore", "Kreditwürdigkeit", "patient id"):
         assert kind_of(key) == key
-    for key in ("Anna Ek", "555-010-7788", "anna@x.example", "other", "public", "a\nb", "<b>", "x" * 50, ""):
+    for key in (
+        "Anna Ek",
+        "555-010-7788",
+        "anna@x.example",
+        "other",
+        "public",
+        "a\nb",
+        "<b>",
+        "www.x.example/a",
+        "x" * 50,
+        "",
+    ):
         assert kind_of(key) == FIELD
 
 

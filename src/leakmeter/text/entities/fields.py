@@ -25,7 +25,8 @@ from leakmeter.text.structured import Field, TextRange, parts_of
 
 FIELD: Final = "field"
 """How a value is known of which a key says what it is; and its kind, where the key is no name of a field."""
-_KEY = regex.compile(r"[\p{L}_][\p{L}\p{N}_ .#%()/-]{0,39}")
+_KEY = regex.compile(r"[\p{L}_][\p{L}\p{N}_ -]{0,39}")
+"""Reports say it as a word of ours: nothing that is markup or an address anywhere."""
 _RESERVED: Final = frozenset(("other", "public"))
 _LEAST_LETTERS: Final = 3
 _LEAST_DIGITS: Final = 4
@@ -47,7 +48,7 @@ _NUMBER = regex.compile(
 _THOUSANDS = regex.compile(r"\d+(?:\.\d+)?|\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _SWAPPED: Final = str.maketrans(",.", ".,")
 _SCALES: Final = {"k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}
-_MOST_NUMBERS: Final = 1000
+_MOST_NUMBERS: Final = 200
 """Numbers and dates of an answer that are held against the values of records."""
 _ISO = regex.compile(r"(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d.*", regex.DOTALL)
 _DATED = regex.compile(r"\d[-/.]\d|\d\D{0,8}\p{L}{3}|\p{L}{3}\D{0,8}\d")
