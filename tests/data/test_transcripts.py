@@ -152,7 +152,7 @@ def test_every_message_on_a_channel_is_a_case_with_the_prompt_of_its_call() -> N
     for case, number in zip(found.cases, (0, 1, 1, 2), strict=True):
         call = AGENTS["llm_calls"][number]
         assert [message.text for message in case.messages] == [call["system_prompt"], call["user_prompt"]]
-    assert "data: 1 conversation with 2 agent messages and 1 memory write and 1 answer" in found.notes
+    assert "data: 1 conversation with 2 agent messages, 1 memory write, 1 answer" in found.notes
     only = read([AGENTS], emissions=emission_options(channels="answer")).cases
     assert [case.id for case in only] == ["t1.3"]
     assert [case.id for case in read([AGENTS], emissions=emission_options(turns="last")).cases] == ["t1.3"]

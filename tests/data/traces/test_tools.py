@@ -63,7 +63,7 @@ def check_agent(found: ReadCases, name: str) -> None:
         "calendar.create",
         "",
     )
-    assert "data: 1 conversation with 2 answers and 1 tool call" in found.notes
+    assert "data: 1 conversation with 2 answers, 1 tool call" in found.notes
     assert found.notes[-1].startswith("data: 1 other emission came before anything was read")
     assert not any("did not see" in note for note in found.notes)
 
