@@ -115,6 +115,8 @@ class CaseOptions:
     channels: str | Sequence[str] | None = None
     """Of a conversation in the data, measure what went there: 'answer', 'tool', 'agent', 'memory', 'reasoning'; all but
     reasoning by default."""
+    quiet_texts: bool = False
+    """In the lines that begin with 'data:', show how long the texts of the first case are, not how they begin."""
 
     def cases(self, data: Any, *, skip_bad: bool, needs_response: bool = False) -> LoadedCases[Case]:
         """Those of the data; without data the single one. `needs_response` as of `data.cases.cases_of`."""
@@ -137,9 +139,10 @@ class CaseOptions:
             skip_bad=skip_bad,
             needs_response=needs_response,
             emissions=emission_options(self.turns, self.channels),
+            quiet_texts=self.quiet_texts,
             logs=log_formats(),
         )
-        for line in loaded.notes:
+        for line in (*loaded.notes, *loaded.first_case):
             tell(line)
         source = as_unicode(str(data)) if isinstance(data, str | Path) else None
         return LoadedCases(loaded.cases, loaded.problems, skip_bad, source=source)

@@ -209,12 +209,14 @@ def read_cases(source: CaseSource, response: str | None = None, *, needs_respons
             skip_bad=source.skip_bad,
             needs_response=needs_response,
             emissions=emission_options(source.turns, source.channels),
+            quiet_texts=source.quiet_texts,
             logs=log_formats(),
         )
-        return LoadedCases(loaded.cases, loaded.problems, source.skip_bad, loaded.notes)
+        return LoadedCases(loaded.cases, loaded.problems, source.skip_bad, (*loaded.notes, *loaded.first_case))
     of_data = (
         *(("--skip-bad", source.skip_bad), ("--map", source.map), ("--format", source.format)),
         *(("--turns", source.turns != "all"), ("--channels", source.channels)),
+        ("--quiet-texts", source.quiet_texts),
     )
     for name, value in of_data:
         if value:

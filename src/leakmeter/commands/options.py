@@ -106,6 +106,9 @@ class CaseSource:
     message is the response, and the others are context."""
     skip_bad: bool = False
     """Skip rows of --data that cannot be used, and report how many."""
+    quiet_texts: bool = False
+    """In the lines that begin with 'data:', show how long the texts of the first case of --data are, not how they
+    begin."""
 
 
 @Parameter(name="*", negative="")

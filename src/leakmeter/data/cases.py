@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core.case import DECODINGS, Case, Document, Message, unmeasured_answers, unmeasured_text
-from leakmeter.core.plain import counted
+from leakmeter.core.plain import counted, excerpt, visible
 from leakmeter.core.record import JsonObject
 from leakmeter.data import formats, named
 from leakmeter.data.chat import (
@@ -86,6 +86,11 @@ _MOST_HINTS: Final = 100
 _SHORT: Final = 40
 """Characters of a context below which it may be an id."""
 
+_SHOWN: Final = 60
+"""Characters of a text of the first case that a note shows."""
+_MOST_SHOWN_TEXTS: Final = 3
+"""Texts of its context."""
+
 RowOutcome = Fields | Case | ChatCases | DataError
 
 
@@ -101,6 +106,8 @@ class ReadCases:
     """The preset that the rows were read by."""
     notes: tuple[str, ...] = ()
     """How the data were read, as far as a person should know it, a line each."""
+    first_case: tuple[str, ...] = ()
+    """What was taken as query, context and response of the first case: how each begins, or how long it is."""
 
 
 def cases_of(
@@ -112,6 +119,7 @@ def cases_of(
     skip_bad: bool = False,
     needs_response: bool = False,
     emissions: EmissionOptions = ALL_EMISSIONS,
+    quiet_texts: bool = False,
     logs: Iterable[formats.DataFormat] = (),
 ) -> ReadCases:
     """Cases of a file, of standard input, or of what a caller holds.
@@ -130,6 +138,7 @@ def cases_of(
         needs_response: a row that names no response is bad, since one that was not read must not be replaced by a drawn
             one. A `Case` says itself that it has none.
         emissions: which turns and channels of a conversation are cases.
+        quiet_texts: say of the texts of the first case how long they are, and not how they begin.
         logs: further presets, which are tried before all others; read only where the fields are not all a case's own.
 
     >>> loaded = cases_of([{"question": "Who?", "docs": ["Anna sang."]}], map="query=question,context=docs")
@@ -239,7 +248,12 @@ def cases_of(
     if left_out:
         notes.append(f"data: columns left out: {listed(left_out)}")
     return ReadCases(
-        tuple(cases), tuple(problems), tuple(references), NATIVE if preset is None else preset.name, tuple(notes)
+        tuple(cases),
+        tuple(problems),
+        tuple(references),
+        NATIVE if preset is None else preset.name,
+        tuple(notes),
+        tuple(_texts_of_first(cases[0], quiet=quiet_texts)),
     )
 
 
@@ -536,6 +550,30 @@ def _mapped_note(cases: Sequence[Case]) -> str:
     short = documents and max(documents) < _SHORT
     check = "; so short a text may be an id: check that context is the retrieved text" if short else ""
     return f"data: --map reads {'; '.join(shown)}{check}"
+
+
+def _texts_of_first(case: Case, *, quiet: bool) -> Iterator[str]:
+    """What was taken as query, context and response, so that a person sees whether it is that."""
+    query = case.query
+    if (asking := case.asking) is not None:
+        message = case.messages[asking]
+        query = "".join(part.text for n, part in enumerate(message.parts) if n not in message.retrieved)
+    texts = [("query", query)] if query.strip() else []
+    documents = case.context_documents
+    for number, document in enumerate(documents[:_MOST_SHOWN_TEXTS], 1):
+        of = f" {number} of {len(documents):,}" if len(documents) > 1 else ""
+        named = "" if quiet else f" ({excerpt(document.name, _SHORT)})"
+        texts.append((f"context{of}{named}", document.text))
+    texts += [("response", case.response)] if case.response is not None else []
+    for name, text in texts:
+        shown = counted(len(text), "character") if quiet else _beginning(text)
+        yield f"data: first case, {name}: {shown}"
+
+
+def _beginning(text: str) -> str:
+    line = " ".join(visible(text[: 4 * _SHOWN]).split())
+    is_whole = len(text) <= 4 * _SHOWN and len(line) <= _SHOWN
+    return f'"{line}"' if is_whole else f'"{line[:_SHOWN].rstrip()}…"'
 
 
 def _missing_note(cases: Sequence[Case]) -> str | None:
