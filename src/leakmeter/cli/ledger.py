@@ -19,6 +19,7 @@ from leakmeter.models import DEFAULT_MODEL
 from leakmeter.results.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
+    from leakmeter.data.traces import TraceReader
     from leakmeter.products.ledger.measuring import Added
     from leakmeter.products.ledger.store import Ledger
     from leakmeter.products.ledger.totals import Book
@@ -147,18 +148,20 @@ def add(
         with growing_progress("measurement") as watch:
             add_answers(book, reader, kept, how, notify=output.tell, watch=watch, added=added)
     except KeyboardInterrupt:
-        _show_added(added, reader.n_hidden_calls, json=json)
+        _show_added(added, reader, json=json)
         raise
-    _show_added(added, reader.n_hidden_calls, json=json)
+    _show_added(added, reader, json=json)
     if n := draws_of(book.rows("events"))[1]:
         output.tell(shared_draws(n))
 
 
-def _show_added(added: Added, n_hidden_calls: int, *, json: bool) -> None:
+def _show_added(added: Added, reader: TraceReader, *, json: bool) -> None:
     from leakmeter.data.traces import Reason
 
+    n_hidden_calls, n_before_reading = reader.n_hidden_calls, reader.n_before_reading
     if json:
-        output.print_json({**to_plain(added), "n_hidden_calls": n_hidden_calls})
+        counts = {"n_hidden_calls": n_hidden_calls, "n_before_reading": n_before_reading}
+        output.print_json({**to_plain(added), **counts})
         return
     output.print_text(
         f"read {counted(added.n_read, 'call')}: added {counted(added.n_added, 'answer')}, "
@@ -169,6 +172,11 @@ def _show_added(added: Added, n_hidden_calls: int, *, json: bool) -> None:
         output.print_text(
             f"not counted: {counted(n_hidden_calls, 'call')} without an answer to a recipient, such as a "
             "call that rewrites a question"
+        )
+    if n_before_reading:
+        output.print_text(
+            f"not counted: {counted(n_before_reading, 'emission')} before which nothing was read, such as a first call "
+            "of a tool"
         )
     for reason, n in added.refused.most_common():
         output.print_text(f"refused {n:,}: {Reason(reason).sentence}")

@@ -227,6 +227,27 @@ def test_documents_of_a_log_have_names_that_can_be_read(tmp_path: Path) -> None:
     assert names(first)[0].startswith("sha256:")
 
 
+def test_requests_of_other_interfaces_are_read_as_they_were_sent() -> None:
+    items = [
+        {"role": "user", "content": "Who?"},
+        {"type": "reasoning", "id": "r", "summary": []},
+        *({"type": "function_call", "call_id": f"c{n}", "name": "search", "arguments": "{}"} for n in (1, 2)),
+        *({"type": "function_call_output", "call_id": f"c{n}", "output": f"Hit {n}."} for n in (1, 2)),
+    ]
+    used = [{"type": "tool_use", "id": f"c{n}", "name": "search", "input": {}} for n in (1, 2)]
+    found = [{"type": "tool_result", "tool_use_id": f"c{n}", "content": f"Hit {n}."} for n in (1, 2)]
+    blocks = [items[0], {"role": "assistant", "content": used}, {"role": "user", "content": found}]
+    for request in ({"input": items, "instructions": "Be brief."}, {"messages": blocks, "system": "Be brief."}):
+        span = call(1)
+        span.read_call(request, ANSWER)
+        (answer,) = answers(span)
+        assert [(message.role, message.content) for message in answer.messages] == [
+            ("system", "Be brief."), ("user", "Who?"), ("assistant", ""), ("tool", "Hit 1."), ("tool", "Hit 2.")
+        ]  # fmt: skip
+        assert [len(message.calls) for message in answer.messages] == [0, 0, 2, 0, 0]
+        assert texts(answer) == {"search#1": ["Hit 1."], "search#2": ["Hit 2."]}
+
+
 # --- what was emitted -------------------------------------------------------------------------------------------------
 
 
@@ -314,7 +335,7 @@ def test_what_is_no_text_or_was_cut_is_refused() -> None:
         "parts": [{"type": "reasoning", "content": "Hm."}, {"type": "text", "content": "Yes."}],
     }
     (answer,) = answers(call(1, thought, calling("load"), tool("One.", "c1")))
-    assert [message.content for message in answer.messages] == ["Who?", "Yes.", "", "One."]
+    assert [message.content for message in answer.messages] == ["Who?", "Yes.", "One."]
 
 
 # --- events -----------------------------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+import leakmeter.engine.loading
 from helpers.logged_agents import AGENTS, FOUND
-from helpers.logged_answers import Echo, logged
+from helpers.logged_answers import ChatToy, Echo, logged
 from helpers.logged_traffic import write
 from leakmeter.core.case import Message, ToolCall
 from leakmeter.data.traces import LoggedAnswer, LoggedMessage, TraceReader
@@ -194,3 +195,18 @@ def test_numbers_of_answers_without_tools_keep_their_names() -> None:
     begun = replace(one, begun=Message("assistant", "", (), calls=(ToolCall("f", ""),)))
     other = replace(one, begun=Message("assistant", "", (), calls=(ToolCall("g", ""),)))
     assert len({setup.key(ledger, each) for each in (one, called, begun, other)}) == 4
+
+
+def test_what_an_agent_emitted_before_it_read_anything_is_told(cli: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setattr(leakmeter.engine.loading, "load", lambda *given, **options: ChatToy())
+    log = write(tmp_path / "log.jsonl", AGENTS["langfuse"]())
+    ended = cli("ledger", "add", log, "--model", "toy")
+    assert ended.code == 0, ended.err
+    assert "read 3 calls: added 3 answers, 3 of them measured" in ended.out
+    assert "not counted: 1 emission before which nothing was read" in ended.out
+    again = json.loads(cli("ledger", "add", log, "--model", "toy", "--json").out)
+    assert (again["n_known"], again["n_before_reading"], again["n_hidden_calls"]) == (3, 1, 0)
+    shown = cli("ledger", "show").out
+    assert "tool:calendar.create" in shown
+    assert "boats.md" in shown

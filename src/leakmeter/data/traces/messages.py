@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final
 
-from leakmeter.core.case import ToolCall
+from leakmeter.core.case import SYSTEM_ROLES, ToolCall
 from leakmeter.core.plain import half_pair
 from leakmeter.data import foreign
 from leakmeter.data.conversation import ConversationEntry, documents_within, entries_of
@@ -41,19 +41,42 @@ def messages_of(value: object) -> list[LoggedMessage]:
     value = parsed(value)
     if isinstance(value, str):
         raise Unusable(Reason.RAW_PROMPT)
+    instructions: object = None
     if is_record(value):
         held = next((value[name] for name in ("messages", "chat_history") if value.get(name)), None)
+        if held is None and isinstance(parsed(value.get("input")), list):
+            held = value["input"]
         if held is None:
             if "prompts" in value or isinstance(value.get("prompt"), str):
                 raise Unusable(Reason.RAW_PROMPT)
             held = [value] if "content" in value or "parts" in value else None
+        else:
+            # Some requests have them beside the messages.
+            instructions = first(value, "system", "instructions")
         value = parsed(held)
     while isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
         value = value[0]
     if not isinstance(value, list) or not value:
         raise Unusable(Reason.NO_PROMPT)
     tools = _Tools()
-    return [message for logged in value for message in _messages(parsed(logged), tools)]
+    messages = [message for logged in value for message in _messages(parsed(logged), tools)]
+    if instructions is not None and all(message.role not in SYSTEM_ROLES for message in messages):
+        messages = [*_messages({"role": "system", "content": instructions}, _Tools()), *messages]
+    return [message for turn in groupby(messages, key=_role) for message in _as_turn(list(turn[1]))]
+
+
+def _role(message: LoggedMessage) -> str:
+    return message.role
+
+
+def _as_turn(messages: list[LoggedMessage]) -> list[LoggedMessage]:
+    """Messages of one role; those of the assistant's that call tools as one, as where each call is an item."""
+    calls = tuple(call for message in messages for call in message.calls)
+    if len(messages) == 1 or not calls:
+        return messages
+    return [
+        LoggedMessage("assistant", joined_answer(message.content for message in messages if message.content), calls)
+    ]
 
 
 def checked(messages: Sequence[LoggedMessage]) -> tuple[LoggedMessage, ...]:
@@ -151,8 +174,13 @@ def _messages(logged: object, tools: _Tools) -> Iterator[LoggedMessage]:
             has_documents = any(entry.is_within for entry in held)
             content, read = _joined(held, SEPARATOR if has_documents else PART_SEPARATOR)
             yield LoggedMessage(role, content, read=read)
-    if is_empty:
+    # A thought alone is an item, and no message.
+    if is_empty and not _is_item(logged):
         yield LoggedMessage(role, "")
+
+
+def _is_item(logged: object) -> bool:
+    return is_record(logged) and logged.get("type") in foreign.ITEMS and not logged.get("role")
 
 
 def _kind(entry: ConversationEntry) -> tuple[str, str | None]:
@@ -167,7 +195,7 @@ def _kind(entry: ConversationEntry) -> tuple[str, str | None]:
 def _entries(logged: object) -> tuple[str, list[ConversationEntry]]:
     """A message's role and what it holds, without what the model reasoned; `Unusable` of what is no text."""
     role, held = "assistant", logged
-    if not (is_record(logged) and logged.get("type") in foreign.ITEMS and not logged.get("role")):
+    if not _is_item(logged):
         turn = turn_of(logged)
         if turn.role is None and not is_record(logged):
             raise Unusable(Reason.NOT_OF_FORMAT)
