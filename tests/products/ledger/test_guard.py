@@ -167,7 +167,8 @@ def test_a_call_is_held_before_it_is_made_and_its_tool_is_the_recipient(tmp_path
     watch = leakmeter.Guard(leakmeter.Meter(Echo()), budget=1e6, ledger=tmp_path / "ledger")
     verdict = watch.check({}, "", "Ana Alvi said 4471", "reader-1", messages=messages, tool="calendar.create")
     assert verdict.within
-    assert [span.documents for span in verdict.held_spans][0] == ("crm.find#1",)
+    assert verdict.held_spans[0].documents == ("crm.find#1",)
+    assert verdict.uses[0].id == "crm.find#1"
     (event,) = Book(watch.ledger).events
     said = watch.check({}, "", "Ana Alvi said 4471", "reader-1", messages=messages)
     assert said.uses[0].before_nats == 0.0  # the user was told nothing by what the calendar was

@@ -241,7 +241,7 @@ class Guard:
                 verdict = self._recorded(verdict)
             if redact and not verdict.within and self.budget.kind == DOCUMENT:
                 verdict = replace(verdict, cuts=tuple(self._cuts(logged, verdict)))
-        return verdict
+        return self._named(verdict, logged)
 
     def record(self, verdict: GuardVerdict) -> GuardVerdict:
         """Count an answer as told that is not counted yet, such as one that was shown though it is over the budget.
@@ -256,6 +256,22 @@ class Guard:
             return verdict
         self.ledger.commit(verdict._rows.rows, model=verdict._rows.model)
         return replace(verdict, recorded=True)
+
+    def _named(self, verdict: GuardVerdict, logged: LoggedAnswer) -> GuardVerdict:
+        """The verdict with the names of what tools returned in the place of the ledger's ids."""
+        names = {
+            self.ledger.keys.document(document.id): document.name
+            for document in logged.documents
+            if document.name and document.id.startswith("sha256:")
+        }
+        return replace(
+            verdict,
+            uses=tuple(replace(use, id=names.get(use.id, use.id)) for use in verdict.uses),
+            held_spans=tuple(
+                replace(span, documents=tuple(sorted(names.get(name, name) for name in span.documents)))
+                for span in verdict.held_spans
+            ),
+        )
 
     def _recorded(self, verdict: GuardVerdict) -> GuardVerdict:
         """The answer counted as told, unless another process has told so much since that it is not within any more."""
