@@ -117,7 +117,7 @@ def _of_call(
             work.add(_OF_MESSAGE * len(prompt), _OF_MESSAGE * sum(len(message.content) for message in prompt))
         read = [*(prompt if reply.continues else call.prompt()), *reply.before]
         if found is None or read != prompt:
-            prompt, messages = read, checked(_labelled(read, tree.tools))
+            prompt, messages = read, checked(labelled(read, tree.tools))
             found = find(retrieved, messages, leave_out=leave_out, work=work)
         replies.append((reply, messages, found))
     if not any(found.documents for _, _, found in replies):
@@ -182,7 +182,7 @@ def _n_emitted(reply: LoggedReply) -> int:
     return bool(reply.text.strip()) + sum(says_something(call.arguments) for call in reply.calls)
 
 
-def _labelled(messages: Iterable[LoggedMessage], tools: Mapping[str, str]) -> list[LoggedMessage]:
+def labelled(messages: Iterable[LoggedMessage], tools: Mapping[str, str]) -> list[LoggedMessage]:
     """Messages in which all that was read has a name: results those of their tools, which the run of a tool may say
     where the prompt does not."""
     counts: Counter[str] = Counter()

@@ -26,6 +26,7 @@ from leakmeter.data.traces.answer import Unusable
 from leakmeter.data.traces.messages import messages_of
 from leakmeter.data.traces.places import Retrieved
 from leakmeter.data.traces.places import find as find_documents
+from leakmeter.data.traces.trace import labelled
 from leakmeter.errors import UsageError
 from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.products.ledger.budgets import Budget
@@ -319,7 +320,7 @@ class Guard:
             list(documents.items()) if isinstance(documents, Mapping) else [(None, text) for text in documents]
         )
         try:
-            turns = messages_of(list(messages)) if messages else []
+            turns = labelled(messages_of(list(messages)), {}) if messages else []
         except Unusable as error:
             raise UsageError(f"the messages cannot be read: {error.reason.sentence}") from None
         if not named and not any(turn.read for turn in turns):
