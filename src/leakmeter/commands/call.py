@@ -115,7 +115,7 @@ class CaseOptions:
     channels: str | Sequence[str] | None = None
     """Of a conversation in the data, measure what went there: 'answer', 'tool', 'agent', 'memory', 'reasoning'; all but
     reasoning by default."""
-    quiet_texts: bool = False
+    quiet_texts: bool = True
     """In the lines that begin with 'data:', show how long the texts of the first case are, not how they begin."""
 
     def cases(self, data: Any, *, skip_bad: bool, needs_response: bool = False) -> LoadedCases[Case]:

@@ -13,7 +13,7 @@ from typing import Final
 from leakmeter.core.case import Case, Channel, Document, Emission, Message
 from leakmeter.core.record import JsonObject
 from leakmeter.data.chat import ChatCase, ChatCases, ids_of, with_documents
-from leakmeter.data.formats.base import DataFormat, Rows, RowsRead
+from leakmeter.data.formats.base import DataFormat, FormatRows, RowsRead
 from leakmeter.data.mapping import Fields, Names, checked_text
 from leakmeter.errors import DataError
 
@@ -26,7 +26,7 @@ _LONGEST_LABEL: Final = 40
 _MOST_CALLS: Final = 1000
 
 
-def _read(rows: Rows) -> RowsRead:
+def _read(rows: FormatRows) -> RowsRead:
     for row, fields in rows:
         try:
             if "llm_calls" in fields:
