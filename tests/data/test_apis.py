@@ -230,7 +230,10 @@ def test_a_search_whose_results_were_not_logged_is_refused() -> None:
 
 def test_a_refusal_is_an_answer() -> None:
     refused = {**SAID, "content": [{"type": "refusal", "refusal": "I do not give numbers out."}]}
-    assert read([responses_pair([SEARCHED, refused])]).cases[-1].response == "I do not give numbers out."
+    pair = chat_pair(RECORD)
+    pair["response"]["choices"][0]["message"] |= {"content": None, "refusal": "I do not give numbers out."}
+    for log in (responses_pair([SEARCHED, refused]), pair):
+        assert read([log]).cases[-1].response == "I do not give numbers out."
 
 
 def test_a_request_that_failed_is_named() -> None:

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import strategies as st
 
-from helpers import logged_traffic
+from helpers import logged_formats, logged_traffic
 from helpers.each_run import copied, runs_by_name, runs_of_each
 from helpers.fuzzing import SECONDS, SECRET, as_json, fuzz, holds, json_files, spoilt_bytes, spoilt_values
 from helpers.llama_gguf import write_gguf
@@ -374,10 +374,14 @@ def _targets() -> dict[str, Callable[[], Target]]:
     lines = st.one_of(
         st.lists(spoilt_values(CASES).map(as_json), min_size=1, max_size=3).map(b"\n".join), spoilt_bytes((LINES,))
     )
+    logs = logged_formats.records(SECRET)
+    conversations = st.lists(spoilt_values(logs).map(as_json), min_size=1, max_size=3).map(b"\n".join)
     tables = spoilt_bytes((TABLE, TABLE.replace(b",", b";"), TABLE.replace(b",", b"\t")))
     return {
         "lines": lambda: Target(lines, partial(_cases, "cases.jsonl")),
         "json": lambda: Target(rows, partial(_cases, "cases.json")),
+        "conversations": lambda: Target(conversations, partial(_cases, "log.jsonl")),
+        "archives": lambda: Target(spoilt_bytes((logged_formats.eval_archive(SECRET),)), partial(_cases, "log.eval")),
         "csv": lambda: Target(tables, partial(_cases, "cases.csv")),
         "unknown": lambda: Target(st.one_of(rows, lines, tables), partial(_cases, "cases")),
         "packed": lambda: Target(

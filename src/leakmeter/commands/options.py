@@ -91,8 +91,9 @@ class CaseSource:
     map: list[str] | None = None
     """Map fields of --data that have other names: query=question,context=docs[].text,response=answer."""
     format: str | None = None
-    """Preset for --data: openai, ragas, langchain, llamaindex, haystack, squad, rag, langfuse, langsmith, otel,
-    openinference, mlflow or leakmeter; detected by default."""
+    """Preset for --data: openai, transcript, claude-code, inspect, promptfoo, deepeval, agentleak, bedrock, ragas,
+    langchain, llamaindex, haystack, squad, rag, langfuse, langsmith, otel, openinference, mlflow or leakmeter; detected
+    by default."""
     context_from: TextOption | None = None
     """Regular expression for the last user message; its group 'context', or else its first group, is the context, as in
     'Context:(.*)Question:'. Or system: the system prompt is the context, and all other messages stay in place."""

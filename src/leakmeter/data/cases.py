@@ -107,7 +107,8 @@ class ReadCases:
     notes: tuple[str, ...] = ()
     """How the data were read, as far as a person should know it, a line each."""
     first_case: tuple[str, ...] = ()
-    """What was taken as query, context and response of the first case: how each begins, or how long it is."""
+    """What was taken as query, context and response of the first case, where that was chosen among the fields of a row:
+    how each begins, or how long it is."""
 
 
 def cases_of(
@@ -247,13 +248,15 @@ def cases_of(
     )
     if left_out:
         notes.append(f"data: columns left out: {listed(left_out)}")
+    # Under a case's own names, nothing was chosen.
+    is_chosen = preset is not None or shape.names_fields or bool(cases[0].messages)
     return ReadCases(
         tuple(cases),
         tuple(problems),
         tuple(references),
         NATIVE if preset is None else preset.name,
         tuple(notes),
-        tuple(_texts_of_first(cases[0], quiet=quiet_texts)),
+        tuple(_texts_of_first(cases[0], quiet=quiet_texts)) if is_chosen else (),
     )
 
 

@@ -234,12 +234,6 @@ def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[Con
         if text := foreign.reasoning_text(part.logged):
             yield ConversationEntry("reasoning", text, role=role, message=number)
         return
-    if part.kind == "refusal":
-        # What the user was told instead of an answer.
-        yield ConversationEntry(
-            "answer", checked_text(get("refusal") or get("text"), "refusal", at), role=role, message=number
-        )
-        return
     if part.kind in foreign.SAID_NOTHING or part.kind.startswith("data-"):
         return
     if part.kind in foreign.CALL_PARTS or foreign.is_call(part.kind):

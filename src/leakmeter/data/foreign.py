@@ -243,6 +243,8 @@ def turn_of(message: Any) -> Turn:
         [blocks] if isinstance(blocks, list) and blocks else list(map(get, ("content", "parts", "contents", "blocks")))
     )
     content = next((value for value in held if value not in (None, "", [])), get("content"))
+    if content is None and isinstance(refused := get("refusal"), str):
+        content = refused
     looks = (get, extra.get) if isinstance(extra, Mapping) else (get,)
     calls = next((called for look in looks for name in CALLS if (called := look(name))), ())
     unknown = "tool_calls" if calls else None
@@ -272,6 +274,9 @@ def _part(logged: Any) -> ContentPart:
         return ContentPart("text", logged, logged)
     # A shell of OpenInference's attributes.
     get = getter(logged) if (inner := getter(logged)("message_content")) is None else getter(inner)
+    if get("type") == "refusal" and isinstance(refused := get("refusal"), str):
+        # What the user was told instead of an answer.
+        return ContentPart("text", refused, logged)
     text = next((held for name in ("text", "content") if isinstance(held := get(name), str)), None)
     kind = _plain(get("type") or get("block_type"))
     if kind is None and text is None and isinstance(logged, Mapping) and len(logged) == 1:
