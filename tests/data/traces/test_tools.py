@@ -260,6 +260,12 @@ def test_calls_before_anything_was_read_are_counted_and_others_refused() -> None
     (refused,) = outcome_of([call(1)], "x").results
     assert isinstance(refused, Refused)
     assert refused.reason is Reason.NO_DOCUMENTS
+    # One that failed and was tried again emitted nothing; what was read is never left out in silence.
+    prompt = [calling("search"), tool("One.", "c1")]
+    found = outcome_of([call(1, *prompt, failed=True), call(2, *prompt)], "x")
+    assert ([getattr(one, "reason", None) for one in found.results], found.n_hidden) == ([None], 1)
+    found = outcome_of([searched(0, ["a", A, "a"]), call(1, *prompt), call(2, *prompt)], "x")
+    assert [getattr(one, "reason", None) for one in found.results] == [Reason.DOCUMENT_NOT_FOUND, None]
     # A call that rewrites a question stays hidden.
     found = outcome_of([call(1, reply="search: who"), call(2, calling("search"), tool("One.", "c1"))], "x")
     (answer,) = found.results

@@ -65,7 +65,7 @@ def outcome_of(spans: Sequence[TraceSpan], format: str, *, leave_out: bool = Fal
             tree.hide(call, is_measured=is_of_agent)
             if is_of_agent:
                 out.n_before_reading += sum(map(_n_emitted, call.replies()))
-            elif not is_last and error.reason in _OF_NO_ANSWER and not any(message.read for message in call.prompt()):
+            elif not is_last and error.reason in _OF_NO_ANSWER and not _is_lost(error.reason, call):
                 out.n_hidden += 1
             else:
                 out.results.append(_refused(error.reason, call))
@@ -82,6 +82,11 @@ def outcome_of(spans: Sequence[TraceSpan], format: str, *, leave_out: bool = Fal
 
 def _refused(reason: Reason, call: TraceSpan) -> Refused:
     return Refused(reason, call.where, call.trace_id, call.span_id)
+
+
+def _is_lost(reason: Reason, call: TraceSpan) -> bool:
+    """Whether something is left out that the call emitted after it had read results of tools."""
+    return reason is Reason.DOCUMENT_NOT_FOUND and any(message.read for message in call.prompt())
 
 
 def _is_of_agent(call: TraceSpan) -> bool:
