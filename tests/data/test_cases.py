@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from leakmeter.core.case import Case, Document
 from leakmeter.data import cases, mapping
+from leakmeter.data.cases import cases_of
 from leakmeter.errors import DataError
 
 GOOD = {"context": "Anna sang.", "query": "Who?", "response": "Anna"}
@@ -142,3 +143,29 @@ def test_cells_of_a_table_hold_lists_of_documents_as_text(tmp_path: Path) -> Non
     assert [case.response for case in mapped.cases] == [None, "Anna"]
     path.write_text(path.read_text().replace("docs", "context"))
     assert cases.cases_of(path).cases == mapped.cases
+
+
+SENT = {"request": {"messages": [
+    {"role": "user", "content": "Who\tcalled?"},
+    {"role": "tool", "name": "\x1b[31mnotes", "content": "Anna Ek called. " * 9},
+]}, "response": {"choices": [{"message": {"content": "Anna Ek."}}]}}  # fmt: skip
+
+
+def test_it_is_said_how_the_texts_of_the_first_case_begin_or_how_long_they_are() -> None:
+    assert cases_of([SENT, SENT], format="openai", skip_bad=True).first_case == (
+        'data: first case, query: "Who called?"',
+        'data: first case, context (␛[31mnotes#1): "Anna Ek called. Anna Ek called. Anna Ek called. Anna Ek call…"',
+        'data: first case, response: "Anna Ek."',
+    )
+    assert cases_of([SENT], quiet_texts=True).first_case == (
+        "data: first case, query: 11 characters",
+        "data: first case, context: 144 characters",
+        "data: first case, response: 8 characters",
+    )
+    row = {"query": "Who?", "context": ["a b", "c d", "e f", "g h"], "response": "Anna."}
+    assert cases_of([row]).first_case == ()  # nothing was chosen
+    mapped = cases_of([{**row, "q": "Who?"}], map="query=q,context=context,response=response").first_case
+    assert mapped[1:4] == tuple(
+        f'data: first case, context {n} of 4 (d{n}): "{text}"' for n, text in enumerate(row["context"][:3], 1)
+    )
+    assert len(mapped) == 5

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakmeter.data.cases import FIELDS, cases_of
-from leakmeter.data.mapping import listed, mapped, mapping_of, nearest, parsed_cell, renamed, suggested, value_at
+from leakmeter.data.mapping import Names, listed, mapped, mapping_of, nearest, parsed_cell, renamed, suggested, value_at
 from leakmeter.errors import DataError, UsageError
 
 RECORD: dict[str, Any] = {
@@ -50,6 +50,55 @@ def test_a_path_leads_to_what_stands_there() -> None:
 def test_a_path_that_leads_nowhere_names_what_is_near(path: str, problem: str) -> None:
     with pytest.raises(DataError, match="^" + re.escape(f"x.jsonl, line 3: --map {path}: {problem}")):
         value_at(RECORD, path, "x.jsonl, line 3")
+
+
+ITEMS = [
+    {"type": "reasoning", "summary": []},
+    {"type": "call", "results": [{"text": "Anna called."}]},
+    {"type": "call", "results": [{"text": "Bo ate."}]},
+    {"type": "message", "content": [{"type": "text", "text": "Anna"}, {"type": "text", "text": " did."}]},
+]
+
+
+def test_elements_of_a_list_are_selected_by_a_key() -> None:
+    def at(path: str) -> object:
+        return value_at({"output": ITEMS}, path, "x")
+
+    assert at("output[type=call].results[].text") == ["Anna called.", "Bo ate."]
+    assert at("output[type=call].results") == [*ITEMS[1]["results"], *ITEMS[2]["results"]]  # type: ignore[misc]
+    assert at("output[type=call][-1].results[0].text") == "Bo ate."
+    assert at("output[type=message].content[].text") == ["Anna", " did."]
+    for path, why in (
+        ("output[type=image].text", "no element has the type 'image'; there is 'reasoning', 'call', 'message'"),
+        ("output[type=call].text", "there is no 'text'; there is 'type', 'results'"),
+        ("output[0][type=call]", r"the part before '\[type=call\]' is not a list"),
+    ):
+        with pytest.raises(DataError, match=why):
+            at(path)
+    for path in ("output[type=]", "output[=call]", "[a=b=c]", "output[a.b=c]"):
+        with pytest.raises(UsageError, match="is not a path"):
+            at(path)
+
+
+def test_a_path_to_blocks_of_one_text_joins_them() -> None:
+    typed = [{"type": "text", "text": "Who"}, {"type": "text", "text": " called?"}]
+    row = {"in": [{"text": "Who"}, {"text": " called?"}], "typed": typed, "docs": ["Anna called."], "output": ITEMS}
+    rest = "context=docs,response=output[type=message].content[].text"
+    for query in ("in[].text", "typed[].text", "typed"):
+        (case,) = cases_of([row], map=f"query={query},{rest}", needs_response=True).cases
+        assert (case.query, case.response) == ("Who called?", "Anna did.")
+    with pytest.raises(DataError, match=r"'query' is not text; .*\(it is of type 'image'\)"):
+        cases_of([{**row, "typed": [*typed, {"type": "image", "url": "x"}]}], map=f"query=typed,{rest}")
+    # Texts of several documents are no one text.
+    with pytest.raises(DataError, match="'query' is a list, expected text"):
+        cases_of([{**row, "in": [{"text": "Who?", "id": 1}]}], map=f"query=in[].text,{rest}")
+
+
+def test_names_are_given_out_once_each() -> None:
+    names = Names()
+    assert [names.own(name) for name in ("a", "a (2)", "a", "a", "b", "a (2)")] == [
+        *("a", "a (2)", "a (3)", "a (4)", "b", "a (2) (2)"),
+    ]
 
 
 def test_pairs_are_read_from_texts_and_dicts() -> None:

@@ -106,7 +106,7 @@ class ReadCases:
     """The preset that the rows were read by."""
     notes: tuple[str, ...] = ()
     """How the data were read, as far as a person should know it, a line each."""
-    first_case: tuple[str, ...] = ()
+    first_case: tuple[str, ...] = field(default=(), compare=False)
     """What was taken as query, context and response of the first case, where that was chosen among the fields of a row:
     how each begins, or how long it is."""
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from leakmeter.core.case import SYSTEM_ROLES
-from leakmeter.data.foreign import is_of_blocks, joined_answer, parts_of, spoken, turn_of
+from leakmeter.data.chat import answer_text
+from leakmeter.data.foreign import is_of_blocks, parts_of, turn_of
 from leakmeter.data.formats import documents_by_name
 from leakmeter.data.mapping import (
     Fields,
@@ -111,7 +112,7 @@ class Shape:
             mapping[role] = self._of_blocks(record, role, where) if mapping.get(role) else mapping.get(role, "")
         fields = mapped(record, {role: path for role, path in mapping.items() if role in self.fields}, where)
         if is_of_blocks(query := fields.get("query")) and "query" in self.fields:
-            fields["query"] = joined_answer(part.text or "" for part in spoken(parts_of(query)))
+            fields["query"] = answer_text(query, f"{where}: 'query'")
         if self.contexts:
             paths = enumerate(self.contexts)
             fields["context"] = [entry for n, path in paths for entry in self._texts_at(record, path, n, where)]

@@ -35,7 +35,8 @@ def files_within(archive: IO[bytes], where: str, *, most: int = MOST_BYTES) -> I
     _check_list(archive, where)
     try:
         with zipfile.ZipFile(archive) as opened:
-            files = list({info.filename: info for info in opened.infolist() if not info.is_dir()}.values())
+            infos = (info for info in opened.infolist() if info.filename and not info.is_dir())
+            files = list({info.filename: info for info in infos}.values())
             for info in files:
                 content = _unpacked(opened, archive, info, where, most)
                 most -= len(content)

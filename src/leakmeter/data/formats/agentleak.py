@@ -13,6 +13,7 @@ from typing import Final
 from leakmeter.core.case import Case, Channel, Document, Emission, Message
 from leakmeter.core.record import JsonObject
 from leakmeter.data.chat import ChatCase, ChatCases, ids_of, with_documents
+from leakmeter.data.foreign import name_of
 from leakmeter.data.formats.base import DataFormat, FormatRows, RowsRead
 from leakmeter.data.mapping import Fields, Names, checked_text
 from leakmeter.errors import DataError
@@ -77,8 +78,8 @@ def _of_agents(fields: Fields, number: int, where: str) -> ChatCases:
     sent = _records(fields, "channel_messages", where)
     given = fields.get("input")
     vault = given.get("vault") if isinstance(given, Mapping) else None
-    authors = {message.get("llm_call_id"): message.get("source") for message in sent if message.get("llm_call_id")}
-    wrote = [authors.get(call.get("call_id")) for call in calls]
+    authors = {name_of(message.get("llm_call_id")): name_of(message.get("source")) for message in sent}
+    wrote = [authors.get(id_) if (id_ := name_of(call.get("call_id"))) else None for call in calls]
     conversation = checked_text(str(fields.get("trace_id", number)), "trace_id", where)
     found: list[tuple[Emission, str, tuple[Message, ...]]] = []
     for n, message in enumerate(sent, 1):
@@ -87,7 +88,7 @@ def _of_agents(fields: Fields, number: int, where: str) -> ChatCases:
         turn, response = _written_by(message, content, calls, wrote, at)
         channel, recipient = _received(message, at)
         before = [
-            (str(wrote[i] or "agent"), text)
+            (wrote[i] or "agent", text)
             for i in range(turn)
             if isinstance(text := calls[i].get("response"), str) and text.strip()
         ]
@@ -119,7 +120,7 @@ def _received(message: Fields, where: str) -> tuple[Channel, str]:
 
 
 def _written_by(
-    message: Fields, content: str, calls: Sequence[Fields], wrote: Sequence[object], where: str
+    message: Fields, content: str, calls: Sequence[Fields], wrote: Sequence[str | None], where: str
 ) -> tuple[int, str]:
     """The number of the call that wrote a message, and what of the message it wrote: what is kept in a memory may have
     a label before it and be cut."""
