@@ -17,6 +17,8 @@ _UNSAID: Final = (
     *(("decoding", None), ("retrieved", ()), ("fixed", False)),
     *(("calls", ()), ("emission", None), ("begun", None)),
 )
+_EMPTY: Final = len("{}")
+"""Characters of arguments that say nothing."""
 
 Channel = Literal["answer", "tool", "agent", "memory", "reasoning"]
 """Where what a model emitted went: to the user, to a tool as its arguments, to another agent, to a memory, or nowhere
@@ -171,8 +173,9 @@ def emission_texts(case: Case) -> JsonObject | None:
 
 
 def unmeasured_answers(cases: Sequence[Any]) -> list[int]:
-    """Of each case, how many earlier answers of its chat are the response of none of the cases: only the last answer of
-    a chat is measured. An answer is that of another case if it answers the same question there."""
+    """Of each case, how many earlier answers and calls of its chat are the response of none of the cases. An answer is
+    that of another case if it answers the same question there. What an earlier case of the conversation has before it
+    counts there."""
     asked: dict[str, list[str]] = {}
     for case in cases:
         if isinstance(case, Case) and case.response is not None:
@@ -186,19 +189,28 @@ def unmeasured_answers(cases: Sequence[Any]) -> list[int]:
 
 def _n_unmeasured(case: Case, asked: Mapping[str, Sequence[str]], texts: dict[int, str]) -> int:
     n, question = 0, ""
-    for i, message in enumerate(case.messages[: case.asking]):
+    first = 0 if case.emission is None else case.emission.first_message
+    for i, message in enumerate(case.messages):
         if message.role not in ("user", "assistant"):
             continue
         if (text := texts.get(id(message))) is None:
             text = texts[id(message)] = _plain(message.text)
         if message.role == "user":
             question = text
-        elif answer := text:
-            if question and any(question in other for other in asked.get(answer, ())):
-                continue
-            before = Case("", messages=case.messages[:i])
-            # An answer before anything was read gives nothing away.
-            n += bool(before.context_documents) and not before.has_only_system_context
+        elif i >= first:
+            emitted = (
+                text,
+                *(_plain(call.arguments) for call in message.calls if len(call.arguments.strip()) > _EMPTY),
+            )
+            left = [
+                answer
+                for answer in filter(None, emitted)
+                if not (question and any(question in other for other in asked.get(answer, ())))
+            ]
+            before = Case("", messages=case.messages[:i]) if left else None
+            # What was emitted before anything was read gives nothing away.
+            if before is not None and before.context_documents and not before.has_only_system_context:
+                n += len(left)
     return n
 
 
@@ -207,9 +219,9 @@ def _plain(text: str) -> str:
 
 
 def unmeasured_text(n: int) -> str:
-    """A clause: how many answers of chats were not measured."""
-    are = "answer of the assistant was" if n == 1 else "answers of the assistant were"
-    return f"{n:,} earlier {are} not measured: of a chat only the last answer is"
+    """A clause: how many answers and calls of chats were not measured."""
+    are = "answer or call of the assistant was" if n == 1 else "answers or calls of the assistant were"
+    return f"{n:,} earlier {are} not measured: as data, with all turns and channels, each is"
 
 
 def unmarked_context(documents: Iterable[str]) -> str:

@@ -73,10 +73,14 @@ def test_one_emission_alone_is_called_what_it_is() -> None:
     assert (result.conversation, result.turn, result.channel, result.recipient) == ("c-1", 2, "tool", "calendar.create")
 
 
-def test_an_answer_that_was_not_measured_is_told() -> None:
-    (result,) = measured(LEAKS_IN_AN_ANSWER, turns="last")
-    assert result.unmeasured_answers == 1
-    assert "1 earlier answer of the assistant was not measured" in headline([result])
+def test_what_was_not_measured_is_told_once() -> None:
+    (result,) = measured(LEAKS_IN_A_CALL, turns="last")
+    assert result.unmeasured_answers == 2
+    assert "2 earlier answers or calls of the assistant were not measured" in headline([result])
+    results = measured(LEAKS_IN_A_CALL, CLEAN, channels="answer")
+    assert [result.unmeasured_answers for result in results] == [1, None, 1, None]
+    assert "2 earlier answers or calls of the assistant were not measured" in headline(results)
+    assert all(result.unmeasured_answers is None for result in measured(LEAKS_IN_A_CALL))
 
 
 def turns_of(results: Any) -> list[tuple[str, str]]:
