@@ -210,7 +210,9 @@ def cases_of(
             for each in found.cases:
                 if each.case.id in seen:
                     where = seen[each.case.id].place or seen[each.case.id].where
-                    raise DataError(f"{row.where}: id '{each.case.id}' was already used in {where}")
+                    # What is no name may be a text, and is not repeated.
+                    named = f"id '{each.case.id}'" if is_name(each.case.id) else "its id"
+                    raise DataError(f"{row.where}: {named} was already used in {where}")
         except DataError as error:
             is_elsewhere = isinstance(error, OnlySystemContextError) and (map_ := _documents_beside_chat(row, tried))
             bad(DataError(f"{row.where}: {map_}") if is_elsewhere else error)
