@@ -564,7 +564,7 @@ def _texts_of_first(case: Case, *, quiet: bool) -> Iterator[str]:
         message = case.messages[asking]
         query = "".join(part.text for n, part in enumerate(message.parts) if n not in message.retrieved)
     texts = [("query", query)] if query.strip() else []
-    documents = case.context_documents
+    documents = list({document.name: document for document in reversed(case.context_documents)}.values())[::-1]
     for number, document in enumerate(documents[:_MOST_SHOWN_TEXTS], 1):
         of = f" {number} of {len(documents):,}" if len(documents) > 1 else ""
         named = "" if quiet else f" ({excerpt(document.name, _SHORT)})"
