@@ -56,7 +56,7 @@ def test_records_of_other_tools_are_cases(run: Call, expected: Call, command: tu
     wanted = expected(*command)
     for name, record in (("ragas", RAGAS), ("langchain", LANGCHAIN), ("llamaindex", LLAMA)):
         Path("log.json").write_text(json.dumps([record], indent=1))
-        for how, begins in (((), f"data: read as --format {name}: "), (("--format", name), "run: ")):
+        for how, begins in (((), f"data: read as --format {name}: "), (("--format", name), "data: first case, ")):
             ended = run(*command, "--data", "log.json", *how)
             assert ended.err.startswith(begins)
             assert json.loads(ended.out) == wanted
@@ -78,8 +78,13 @@ def test_files_and_standard_input(run: Call, expected: Call, name: str, monkeypa
     ended = run("influence", "--data", name, *MAP)
     assert ended.code == 0, ended.err
     assert json.loads(ended.out) == wanted
-    # One line on what the mapping reads, and nothing on columns that it leaves out.
-    assert [line.partition(" ")[0] for line in ended.err.splitlines()] == ["data:", "run:"]
+    # Lines on what the mapping reads, and nothing on columns that it leaves out.
+    begins = [" ".join(line.split()[:4]) for line in ended.err.splitlines()]
+    assert begins[:-1] == [
+        "data: --map reads queries",
+        *(f"data: first case, {text}" for text in ("query:", "context", "context", "response:")),
+    ]
+    assert begins[-1].startswith("run: ")
 
 
 @pytest.mark.parametrize("command", ["influence", "decode"])
@@ -109,6 +114,19 @@ def test_nothing_is_run_or_written_where_fields_are_unknown(run: Call, command: 
 def test_what_does_not_go_together_is_said(run: Call, words: str, problem: str) -> None:
     Path("log.jsonl").write_text(json.dumps(RAGAS))
     assert_refused(run("influence", *words.split()), problem)
+
+
+def test_texts_of_the_first_case_are_shown_or_their_lengths(run: Call) -> None:
+    Path("log.json").write_text(json.dumps([RAGAS]))
+    shown = [line for line in run("influence", "--data", "log.json").err.splitlines() if "first case" in line]
+    assert [line.split(": ")[1].partition(" (")[0] for line in shown] == [
+        *("first case, query", "first case, context 1 of 2", "first case, context 2 of 2", "first case, response"),
+    ]
+    assert RAGAS["user_input"] in shown[0]
+    quiet = run("influence", "--data", "log.json", "--quiet-texts").err.splitlines()
+    assert f"data: first case, query: {len(RAGAS['user_input'])} characters" in quiet
+    assert RAGAS["user_input"] not in "".join(quiet)
+    assert_refused(run("influence", "--quiet-texts", "--context-file", "log.json"), "--quiet-texts is for --data")
 
 
 def test_publicly_nothing_is_said_of_the_data(run: Call) -> None:

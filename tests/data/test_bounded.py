@@ -76,3 +76,42 @@ def test_a_template_of_megabytes_is_refused(choose: Callable[[str, Path], str], 
     path.write_text(text)
     with pytest.raises(UsageError, match="a template of 400,017 characters; 200,000 are read at most"):
         templates.choose(choose(text, path), Toy().tokenizer)
+
+
+def test_conversations_and_their_messages_are_bounded() -> None:
+    user, answer = {"role": "user", "content": "Who?"}, {"role": "assistant", "content": "Anna."}
+    call = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
+    vault = {"name": "Anna"}
+    responses = [
+        {"request": {"input": "Who?", "previous_response_id": f"resp_{n - 1}" if n else None},
+         "response": {"id": f"resp_{n}", "output": [{"type": "message", **answer}] * 600}}
+        for n in range(3)
+    ]  # fmt: skip
+    for data, why in (
+        ([{"messages": [user, answer] * 5001}], "the conversation has 10,002 messages; 10,000 are read at most"),
+        ([{"messages": [{**answer, "tool_calls": [call] * 2001}, answer]}], "more than 2,000 parts, calls and results"),
+        ([{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}] * 2001}, answer]}], "2,000 parts"),
+        ([{"trace_id": "t", "llm_calls": [{}] * 1001, "channel_messages": []}], "1,000 are read at most"),
+        (
+            [{"vault": vault, "messages": [{"role": "system", "content": '{"name":' * 9999}, user, answer]}],
+            "in none of",
+        ),
+        (responses, "goes on from 1,202 messages and items; 1,000 are put before it at most"),
+    ):
+        with pytest.raises(DataError, match=why) as caught:
+            cases_of(data, needs_response=True)
+        assert "\n" not in str(caught.value)
+
+
+def test_places_of_retrieved_texts_are_bounded() -> None:
+    def result(raw: str, context: list[str]) -> dict[str, Any]:
+        answer = {"promptIdx": 0, "response": {"output": "c"}}
+        return {**answer, "prompt": {"raw": raw}, "vars": {"context": context}}
+
+    many = [f"a {n} b" for n in range(2001)]
+    for held, why in (
+        (result("a b " * 20_000, ["a b"]), "the retrieved texts stand at more than 10,000 places of a message"),
+        (result(" ".join(many), many), "2,001 texts may stand in a message; 2,000 are looked for"),
+    ):
+        with pytest.raises(DataError, match=why):
+            cases_of([held])

@@ -210,7 +210,9 @@ def cases_of(
             for each in found.cases:
                 if each.case.id in seen:
                     where = seen[each.case.id].place or seen[each.case.id].where
-                    raise DataError(f"{row.where}: id '{each.case.id}' was already used in {where}")
+                    # What is no name may be a text, and is not repeated.
+                    named = f"id '{each.case.id}'" if is_name(each.case.id) else "its id"
+                    raise DataError(f"{row.where}: {named} was already used in {where}")
         except DataError as error:
             is_elsewhere = isinstance(error, OnlySystemContextError) and (map_ := _documents_beside_chat(row, tried))
             bad(DataError(f"{row.where}: {map_}") if is_elsewhere else error)
@@ -562,7 +564,7 @@ def _texts_of_first(case: Case, *, quiet: bool) -> Iterator[str]:
         message = case.messages[asking]
         query = "".join(part.text for n, part in enumerate(message.parts) if n not in message.retrieved)
     texts = [("query", query)] if query.strip() else []
-    documents = case.context_documents
+    documents = list({document.name: document for document in reversed(case.context_documents)}.values())[::-1]
     for number, document in enumerate(documents[:_MOST_SHOWN_TEXTS], 1):
         of = f" {number} of {len(documents):,}" if len(documents) > 1 else ""
         named = "" if quiet else f" ({excerpt(document.name, _SHORT)})"

@@ -58,7 +58,8 @@ def proposed_mapping(fields: Fields, aliases: Mapping[str, Sequence[str]], *, ch
     """Fields of a case (`ROLES`), by their other names, to paths in a record; those that are not recognised are left
     out. Where `chats` are not wanted, the texts of a chat are texts like others."""
     places = list(islice(_places(fields, "", "", 0), _MOST_PLACES))
-    out: dict[str, str] = {"messages": "messages"} if chats and fields.get("messages") else {}
+    has_chat = chats and isinstance(held := parsed_cell(fields.get("messages")), list) and bool(held)
+    out: dict[str, str] = {"messages": "messages"} if has_chat else {}
     # What was expected is called an answer too, and is looked for before the answer.
     for role, fits in _FITTING.items():
         if fits(parsed_cell(fields.get(role))):

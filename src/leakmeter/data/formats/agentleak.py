@@ -14,7 +14,7 @@ from leakmeter.core.case import Case, Channel, Document, Emission, Message
 from leakmeter.core.record import JsonObject
 from leakmeter.data.chat import ChatCase, ChatCases, ids_of, with_documents
 from leakmeter.data.foreign import name_of
-from leakmeter.data.formats.base import DataFormat, FormatRows, RowsRead
+from leakmeter.data.formats.base import DataFormat, OutcomesOfRows, RowsOfFields
 from leakmeter.data.mapping import Fields, Names, checked_text
 from leakmeter.errors import DataError
 
@@ -27,7 +27,7 @@ _LONGEST_LABEL: Final = 40
 _MOST_CALLS: Final = 1000
 
 
-def _read(rows: FormatRows) -> RowsRead:
+def _read(rows: RowsOfFields) -> OutcomesOfRows:
     for row, fields in rows:
         try:
             if "llm_calls" in fields:

@@ -17,8 +17,8 @@ _METADATA_NAMES: Final = ("source", "title", "file_name", "filename", "file_path
 _NAMES: Final = ("title", "file_name", "filename", "file_path", "filepath", "source")
 _IDS: Final = ("id", "id_", "doc_id", "document_id")
 
-FormatRows = Iterable[tuple[DataRow, Fields]]
-RowsRead = Iterator[tuple[DataRow, Fields | ChatCases | DataError]]
+RowsOfFields = Iterable[tuple[DataRow, Fields]]
+OutcomesOfRows = Iterator[tuple[DataRow, Fields | ChatCases | DataError]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class DataFormat:
     about: str
     """Which of its fields become which, as shown when the format was found out."""
     fits: Callable[[Fields], bool]
-    read: Callable[[FormatRows], RowsRead]
+    read: Callable[[RowsOfFields], OutcomesOfRows]
     """Rows with their fields to cases, or their fields; a row may hold several cases, and a case may be of two rows."""
 
 
@@ -68,12 +68,12 @@ def documents_by_name(value: object) -> list[JsonObject] | None:
     return None
 
 
-def of_fields(make: Callable[[Fields, str], Iterable[Fields | DataError]]) -> Callable[[FormatRows], RowsRead]:
+def of_fields(make: Callable[[Fields, str], Iterable[Fields | DataError]]) -> Callable[[RowsOfFields], OutcomesOfRows]:
     """What reads rows one by one: `make` gives the fields of the cases of a row, and where in the row each is as
     `place`; or what is wrong with one of them. Several of a row that have no ids of their own are numbered under the
     row's."""
 
-    def read(rows: FormatRows) -> RowsRead:
+    def read(rows: RowsOfFields) -> OutcomesOfRows:
         for row, fields in rows:
             cases: list[Fields | DataError] = []
             try:

@@ -15,7 +15,7 @@ from leakmeter.core.record import JsonObject
 from leakmeter.data.chat import answer_text
 from leakmeter.data.conversation import is_part_of_conversation
 from leakmeter.data.foreign import answer_of, getter, name_of, parts_of, record, request_of, turn_of
-from leakmeter.data.formats.base import DataFormat, FormatRows, RowsRead
+from leakmeter.data.formats.base import DataFormat, OutcomesOfRows, RowsOfFields
 from leakmeter.data.mapping import Fields, nearest, parsed_cell
 from leakmeter.data.rows import DataRow
 from leakmeter.errors import DataError
@@ -42,7 +42,7 @@ class _Exchange:
     system: Any = None
 
 
-def _read(rows: FormatRows) -> RowsRead:
+def _read(rows: RowsOfFields) -> OutcomesOfRows:
     """In one record, or in two of a batch with one `custom_id`."""
     exchanges: dict[object, tuple[DataRow, _Exchange]] = {}
     for row, fields in rows:
@@ -153,7 +153,7 @@ def _message_of(choice: Any) -> list[Any]:
     return [{"role": "tool", "content": documents}, rest]
 
 
-def _continued(exchanges: Iterable[tuple[DataRow, _Exchange]]) -> RowsRead:
+def _continued(exchanges: Iterable[tuple[DataRow, _Exchange]]) -> OutcomesOfRows:
     """Exchanges with what was said in those that they go on from."""
     said: dict[str, list[Any]] = {}
     for row, parts in exchanges:

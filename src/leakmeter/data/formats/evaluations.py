@@ -8,7 +8,16 @@ from typing import Any, Final
 
 from leakmeter.core.record import JsonObject
 from leakmeter.data.foreign import as_text, getter, parts_of, record
-from leakmeter.data.formats.base import DataFormat, FormatRows, RowsRead, first, has, listed_cell, of_fields, with_tools
+from leakmeter.data.formats.base import (
+    DataFormat,
+    OutcomesOfRows,
+    RowsOfFields,
+    first,
+    has,
+    listed_cell,
+    of_fields,
+    with_tools,
+)
 from leakmeter.data.mapping import Fields, parsed_cell, parsed_list
 from leakmeter.errors import DataError
 
@@ -101,7 +110,7 @@ def _fits_promptfoo(fields: Fields) -> bool:
     return has(("vars", "testCase"), ("prompt",), ("response",), ("promptIdx", "testIdx", "promptId"))(fields)
 
 
-def _inspect(rows: FormatRows) -> RowsRead:
+def _inspect(rows: RowsOfFields) -> OutcomesOfRows:
     """Samples, each with its messages, in which long texts stand for themselves elsewhere."""
     for row, fields in rows:
         messages = fields.get("messages")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from leakmeter.data import foreign
 from leakmeter.data.foreign import name_of
-from leakmeter.data.formats.base import DataFormat, FormatRows, RowsRead, first
+from leakmeter.data.formats.base import DataFormat, OutcomesOfRows, RowsOfFields, first
 from leakmeter.data.mapping import Fields
 from leakmeter.data.rows import DataRow
 
@@ -22,7 +22,7 @@ _BOOKKEEPING: Final = ("summary", "file-history-snapshot", "queue-operation", "p
 """Types of lines of Claude Code that are no messages."""
 
 
-def _coding(rows: FormatRows) -> RowsRead:
+def _coding(rows: RowsOfFields) -> OutcomesOfRows:
     """Sessions of Claude Code, in which sub-agents have conversations of their own, and in which a summary takes the
     place of all that was said before it."""
     chats: dict[tuple[str, str, int], tuple[DataRow, list[Any]]] = {}
@@ -52,7 +52,7 @@ def _fits_coding(fields: Fields) -> bool:
     return kind in _BOOKKEEPING and any(name in fields for name in ("sessionId", "leafUuid", "messageId"))
 
 
-def _lines(rows: FormatRows) -> RowsRead:
+def _lines(rows: RowsOfFields) -> OutcomesOfRows:
     """Messages and items of one conversation, or of as many as they name."""
     chats: dict[str | None, tuple[DataRow, list[Any]]] = {}
     for row, fields in rows:
