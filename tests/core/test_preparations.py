@@ -97,6 +97,6 @@ def test_a_log_is_tokenised_once_up_to_the_limit_and_what_is_beyond_it_twice(
         return usual(tokenizer, parts)
 
     monkeypatch.setattr(ByteTokenizer, "encode_joined", counting)
-    leakmeter.influence("toy", cases, template="plain", unit="sentence")
+    leakmeter.influence("toy", cases, template="plain", unit="sentence", controls=0)
     n_held = 9 if is_above else 10
     assert [times[case.id] for case in cases] == [1] * n_held + [2] * (10 - n_held)

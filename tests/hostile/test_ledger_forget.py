@@ -215,7 +215,7 @@ def test_texts_that_cannot_be_read_go_too(ledger: Ledger) -> None:
 
 def test_what_a_killed_addition_left_is_removed_though_the_ledger_never_knew_of_it(empty: Ledger) -> None:
     with pytest.raises(KeyboardInterrupt):
-        add(empty, [day()[1]], KeptModel(Echo(n_rounds=8)), Measuring(keep_texts=True))
+        add(empty, [day()[1]], KeptModel(Echo(n_rounds=4)), Measuring(keep_texts=True))
     assert not empty.exists
     assert left_in(empty.path, "Quill", PHONE) == {"Quill", PHONE}
     with pytest.raises(UsageError, match=r"killed command, which may have contained it, were removed$"):
