@@ -41,8 +41,9 @@ def files_within(archive: IO[bytes], where: str, *, most: int = MOST_BYTES) -> I
                 content = _unpacked(opened, archive, info, where, most)
                 most -= len(content)
                 yield info.filename, content
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, struct.error, NotImplementedError) as error:
-        raise DataError(f"{where} cannot be unpacked: {error or type(error).__name__}; is it damaged?") from None
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, struct.error, NotImplementedError):
+        # What is wrong may be said with bytes of a text.
+        raise DataError(f"{where} cannot be unpacked; is it incomplete or damaged?") from None
 
 
 def _check_list(archive: IO[bytes], where: str) -> None:

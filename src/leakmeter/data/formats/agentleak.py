@@ -80,7 +80,8 @@ def _of_agents(fields: Fields, number: int, where: str) -> ChatCases:
     vault = given.get("vault") if isinstance(given, Mapping) else None
     authors = {name_of(message.get("llm_call_id")): name_of(message.get("source")) for message in sent}
     wrote = [authors.get(id_) if (id_ := name_of(call.get("call_id"))) else None for call in calls]
-    conversation = checked_text(str(fields.get("trace_id", number)), "trace_id", where)
+    trace = fields.get("trace_id", number)
+    conversation = checked_text(str(trace) if isinstance(trace, int) else trace, "trace_id", where)
     found: list[tuple[Emission, str, tuple[Message, ...]]] = []
     for n, message in enumerate(sent, 1):
         at = f"{where}, channel message {n}"
