@@ -78,7 +78,7 @@ def test_earlier_answers_of_chats_are_counted_everywhere(tmp_path: Path) -> None
     )
     rows = [{"id": str(n), "messages": turns(FIRST, LAST)} for n in range(2)]
     run = leakmeter.influence(ToyChat(), rows, turns="last", out=tmp_path)
-    assert run.headline.startswith(f"{said}. None of 2 answers is known to disclose")
+    assert run.headline.startswith(f"{said}. None of 2 responses is known to disclose")
     assert run[0].warnings[0] == (
         "1 earlier answer or call of the assistant was not measured: as data, with all turns and channels, each is."
     )

@@ -254,7 +254,7 @@ def _subject(case: InfluenceResult, noun: str, sections: Mapping[str, str]) -> t
     conversation = b.Untrusted(case.conversation or "", 32, sections.get(case.id, ""))
     received = {"tool": "call of", "agent": "message to", "memory": "text written to"}.get(case.channel or "")
     if received is None:
-        return (f"The {_drawn([case])}{noun}", *((" in ", conversation) if case.channel is not None else ()))
+        return (f"The {_drawn([case])}{noun}",)
     return (f"The {received} ", b.Untrusted(case.recipient or "", 32), " in ", conversation)
 
 
@@ -268,8 +268,10 @@ _NOUNS: Final[Mapping[str, str]] = {
 
 
 def noun_of(cases: Sequence[InfluenceResult]) -> str:
-    """What responses of one channel are called; of several channels 'response'."""
+    """What responses of one channel are called; of several channels, or of one answer a conversation, 'response'."""
     channels = {case.channel or "answer" for case in cases}
+    if channels == {"answer"} and len({case.conversation for case in cases}) == len(cases):
+        return "response"
     return _NOUNS.get(channels.pop(), "response") if len(channels) == 1 else "response"
 
 
