@@ -206,7 +206,7 @@ def test_answers_are_scored_at_their_own_temperature(ledger: Ledger) -> None:
     assert told[KEYS.recipient("reader-2")].flags == {"greedy": 1}
 
 
-@pytest.mark.parametrize("n_rounds", few([9, 0, 21]))
+@pytest.mark.parametrize("n_rounds", few([9, 0, 17]))
 def test_killed_anywhere_it_goes_on_to_the_same_numbers(
     ledger: Ledger, whole: Ledger, monkeypatch: pytest.MonkeyPatch, n_rounds: int
 ) -> None:
