@@ -6,7 +6,6 @@ of texts alone the context is what was said before the question, or what of it i
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from leakmeter.data.conversation import (
     ConversationEntry,
     EmissionOptions,
     Emitted,
+    checked_role,
     cut_at,
     digests,
     emissions_of,
@@ -33,7 +33,6 @@ from leakmeter.data.mapping import Names, checked_text, is_name
 from leakmeter.errors import DataError, UsageError
 from leakmeter.text.entities import pattern
 
-_ROLE = re.compile(r"[a-z][a-z_]*")
 _LONGEST_NAME = 60
 _FREE_SECONDS: Final = 0.05
 _MOST_MARKED: Final = 2000
@@ -75,15 +74,7 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
                 f"{at}: field '{excerpt(turn.unknown, _LONGEST_NAME)}' is not understood; if the model read it, put "
                 "its text into 'content', else leave it out"
             )
-        role = checked_text(turn.role, "role", at)
-        if not _ROLE.fullmatch(role):
-            # What has spaces may be a text that slipped into the place of a role, and private.
-            is_short = role.isprintable() and " " not in role and len(role) <= _LONGEST_NAME
-            shown = f"role '{role}'" if is_short else "its role"
-            raise DataError(
-                f"{at}: {shown} is none of 'system', 'user', 'assistant', 'tool', nor another word in lower case; name "
-                "the roles in --map, as in messages.user=Customer,messages.assistant=Agent"
-            )
+        role = checked_role(turn.role, at)
         name = turn.get("name")
         name = names.own(checked_text(f"{role} {number}" if name in (None, [], {}) else name, "name", at))
         parts = _parts(turn, name, at, is_answer=role == "assistant")

@@ -171,7 +171,7 @@ def _of_message(held: object, number: int, where: str) -> Iterator[ConversationE
             f"{at}: field '{excerpt(turn.unknown, _LONGEST_NAME)}' is not understood; if the model read it, put "
             "its text into 'content', else leave it out"
         )
-    role = _role(turn.role, at)
+    role = checked_role(turn.role, at)
     if role in ("tool", "function"):
         id_ = next((id_ for name in foreign.CALL_IDS if (id_ := foreign.name_of(turn.get(name)))), None)
         name = next((name for key in ("name", "tool_name", "function") if isinstance(name := turn.get(key), str)), "")
@@ -209,7 +209,8 @@ def _of_message(held: object, number: int, where: str) -> Iterator[ConversationE
             yield from _results(result, made.name, made.call_id, role, number, at)
 
 
-def _role(role: object, at: str) -> str:
+def checked_role(role: object, at: str) -> str:
+    """The role of a message, a word in lower case; `DataError` where it is none."""
     text = checked_text(role, "role", at)
     if not _ROLE.fullmatch(text):
         # What has spaces may be a text that slipped into the place of a role, and private.

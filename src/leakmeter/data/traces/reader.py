@@ -2,7 +2,7 @@
 
 Formats of traces are presets of `data` too, so that what measures cases reads the logs that the ledger reads. As a case
 a logged answer has its documents as the whole context, and all else stays. A call that is refused is a bad row, calls
-that answered nobody are none, and of what was emitted before anything was read the number is told.
+that answered nobody are none, and what was emitted before anything was read is counted.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _KEY = regex.compile(r"[\p{L}_][\p{L}\p{N}_ -]{0,39}")
 _RESERVED: Final = frozenset(("other", "public"))
 _LEAST_LETTERS: Final = 3
 _LEAST_DIGITS: Final = 4
-"""Of a value that is told by its words too: shorter numbers stand in every text."""
+"""Of a value that is recognized by its words too: shorter numbers stand in every text."""
 _NOTHING: Final = frozenset(
     (
         *("yes", "no", "true", "false", "none", "null", "nil", "na", "nan", "unknown", "other", "ok", "okay", "empty"),
