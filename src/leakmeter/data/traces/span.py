@@ -81,17 +81,14 @@ class TraceSpan:
         """Take what events say of this call; where the span says it too, that counts."""
         self.kind = "llm" if self.kind == "other" else self.kind
         for event in events:
-            for name in (
-                "user",
-                "session",
-                "conversation",
-                "model",
-                "parameters",
-                "n_tools",
-                "response_id",
-                "n_hidden",
-            ):
-                setattr(self, name, getattr(self, name) or getattr(event, name))
+            self.user = self.user or event.user
+            self.session = self.session or event.session
+            self.conversation = self.conversation or event.conversation
+            self.model = self.model or event.model
+            self.parameters = self.parameters or event.parameters
+            self.n_tools = self.n_tools or event.n_tools
+            self.response_id = self.response_id or event.response_id
+            self.n_hidden = self.n_hidden or event.n_hidden
         if not (self.messages or self.answers):
             prompt, replies = ([said for event in events for said in event.given[n]] for n in (0, 1))
             self.problem = None
