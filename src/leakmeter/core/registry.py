@@ -236,8 +236,10 @@ def added_packs() -> list[str]:
     texts = []
     for point in sorted(_others(_PACKS), key=lambda point: point.name):
         files = [entry for entry in resources.files(point.load()).iterdir() if entry.name.endswith(".toml")]
-        for file in sorted(files, key=lambda file: file.name):
-            texts.append(f"# '{point.name}/{file.name}'\n{file.read_text(encoding='utf-8')}")
+        texts += [
+            f"# '{point.name}/{file.name}'\n{file.read_text(encoding='utf-8')}"
+            for file in sorted(files, key=lambda file: file.name)
+        ]
     return texts
 
 

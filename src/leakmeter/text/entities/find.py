@@ -6,17 +6,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from leakmeter.text.entities import address, date, email, pattern, person, phone, shapes
+from leakmeter.text.entities import address, date, email, pattern, person, phone
 from leakmeter.text.entities.mention import (
     ADDRESS,
     DATE,
     PERSON,
+    TYPES,
     Entity,
     Mention,
     Recogniser,
     is_free,
     without_overlaps,
 )
+from leakmeter.text.entities.packs import pack
 
 _PEOPLE = frozenset(
     {
@@ -49,14 +51,18 @@ def find(
     *,
     region: str,
     patterns: Sequence[pattern.Pattern] = (),
+    packs: Sequence[str] = (),
     recognise: Recogniser | None = None,
 ) -> list[Entity]:
     """Every value and person that a text says, in the order of first mention. `parts` are characters [start, end) of
-    each document; no mention lies in two."""
+    each document; no mention lies in two. `packs` are texts of packs of the user."""
     phone.check_region(region)
+    rules = pack.rules_of(packs)
     mentions: list[Mention] = []
     for start, end in parts:
-        mentions += [mention.shifted(start) for mention in _in_document(text[start:end], region, patterns, recognise)]
+        mentions += [
+            mention.shifted(start) for mention in _in_document(text[start:end], region, patterns, rules, recognise)
+        ]
     names = [group[0].value for group in _people(mentions)]
     places = sorted((mention.start, mention.end) for mention in mentions)
     lowered = person.lowered_words(text)
@@ -77,22 +83,29 @@ def find(
 
 
 def _in_document(
-    text: str, region: str, patterns: Sequence[pattern.Pattern], recognise: Recogniser | None
+    text: str,
+    region: str,
+    patterns: Sequence[pattern.Pattern],
+    rules: Sequence[pack.PackRule],
+    recognise: Recogniser | None,
 ) -> Iterable[Mention]:
     seen = list(find_recognised(text, region, recognise)) if recognise else []
+    packed = list(pack.find(text, pack.recognisers()))
     found = without_overlaps(
         (
             [mention for user_pattern in patterns for mention in pattern.find(text, user_pattern)],
+            list(pack.find(text, rules)),
             list(email.find(text)),
-            list(shapes.find_public(text)),
-            list(address.find(text, region)),
-            list(date.find(text, region)),
+            list(pack.find(text, pack.public())),
+            [mention for mention in packed if mention.type not in TYPES],
+            [*address.find(text, region), *(mention for mention in packed if mention.type == ADDRESS)],
+            [*date.find(text, region), *(mention for mention in packed if mention.type == DATE)],
             list(phone.find(text, region)),
-            [*(mention for mention in seen if mention.type == PERSON), *person.find(text)],
+            [*(mention for mention in (*seen, *packed) if mention.type == PERSON), *person.find(text)],
             [mention for mention in seen if mention.type != PERSON],
         )
     )
-    return (mention for mention in found if mention.type != shapes.PUBLIC)
+    return (mention for mention in found if mention.type != pack.PUBLIC)
 
 
 def _people(mentions: Iterable[Mention]) -> list[list[Mention]]:

@@ -48,7 +48,9 @@ def _is_day(year: int, month: int, day: int) -> bool:
 
 def luhn(value: str) -> bool:
     """Luhn's sum, of cards and others; a row of one digit is none."""
-    doubled = (digit if i % 2 == 0 else (2 * digit) // 10 + (2 * digit) % 10 for i, digit in enumerate(_reversed(value)))
+    doubled = (
+        digit if i % 2 == 0 else (2 * digit) // 10 + (2 * digit) % 10 for i, digit in enumerate(_reversed(value))
+    )
     return value.isdecimal() and len(set(value)) > 1 and sum(doubled) % 10 == 0
 
 

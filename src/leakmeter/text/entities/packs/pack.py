@@ -13,18 +13,19 @@ A pack is a TOML file of one language or domain:
     counter_examples = ["PESEL: 44051401358", "44051401359"]
 
 - `kind` is what reports call it. `public` is no value: what everybody may look up, such as an ISBN.
-- `pattern` is what the value looks like, for the `regex` library; a group `value` of it is the value. No cased letter or
-  digit may stand beside it.
+- `pattern` is what the value looks like, for the `regex` library; a group `value` of it is the value. No cased letter
+  or digit may stand beside it.
 - `starts` are texts of which the value begins with one, which the pattern follows: known prefixes.
-- `before` and `after` are words of which one has to stand up to 40 characters before or behind it, in any case.
+- `before` and `after` are words of which one has to stand before or behind it, in any case, with at most `near`
+  characters between (0 to 80; 40 if not said).
 - `checksum` is the name of one of `checksums.CHECKSUMS`.
 - `shape = true` is for what says less than a recogniser: it is asked of answers, and makes no unit of the context.
 - `examples` and `counter_examples` are the recogniser's tests: in an example it finds what stands between « and »,
   in a counter-example nothing. A user's pack is tested where it is read.
 
-Time is linear in the text: a pattern has no quantifier without an upper limit, matches `MOST_MATCHED` characters at most,
-and is tried once at each place. That a place may still take long, as with many ways to match it, is what the time limit
-of `entities.pattern` is for, which holds for packs of users.
+Time is linear in the text: a pattern has no quantifier without an upper limit, matches `MOST_MATCHED` characters at
+most, and is tried once at each place. That a place may still take long, where one text fits a pattern in many ways, is
+what the time limit of `entities.pattern` is for, which holds for packs of users.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ MOST_MATCHED: Final = 8_192
 KIND: Final = regex.compile(r"\p{L}[\p{L}\p{N} _()'’./-]{0,39}")
 """Reports say it as a word of ours: nothing that is markup or an address anywhere."""
 _NEAR: Final = 40
+_MOST_NEAR: Final = 80
 """Characters between a word and its value."""
 _MOST_BYTES: Final = 1_000_000
 _MOST_RECOGNISERS: Final = 500
@@ -62,7 +64,7 @@ _RESERVED: Final = {
     EMAIL: "e-mail addresses are found without a pack",
 }
 _TEXTS: Final = ("starts", "before", "after", "examples", "counter_examples")
-_FIELDS: Final = frozenset(("kind", "pattern", "checksum", "shape", *_TEXTS))
+_FIELDS: Final = frozenset(("kind", "pattern", "checksum", "shape", "near", *_TEXTS))
 _MARKED = regex.compile(r"«([^«»]+)»")
 _TOKEN = regex.compile(
     r"(?P<escape>\\(?:[pPN]\{[^{}]*\}|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|[^0-9gkLRXK]))"
@@ -95,7 +97,8 @@ class PackRule:
     compiled: regex.Pattern[str]
     """Of a whole value."""
     behind_word: regex.Pattern[str]
-    """The same, up to `_NEAR` characters from where it is asked."""
+    """The same, up to `near` characters from where it is asked."""
+    near: int
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
     seconds: float | None
@@ -123,8 +126,27 @@ def own() -> tuple[Pack, ...]:
 
 
 @cache
-def own_rules() -> tuple[PackRule, ...]:
-    return tuple(rule for pack in own() for rule in pack.rules)
+def recognisers() -> tuple[PackRule, ...]:
+    """Of leakmeter's packs, those that say what a value is wherever it stands."""
+    return tuple(rule for pack in own() for rule in pack.rules if not rule.is_shape and rule.kind != PUBLIC)
+
+
+@cache
+def shapes() -> tuple[PackRule, ...]:
+    """Those that say less: they are asked of answers alone."""
+    return tuple(rule for pack in own() for rule in pack.rules if rule.is_shape)
+
+
+@cache
+def public() -> tuple[PackRule, ...]:
+    """Those of what is no value."""
+    return tuple(rule for pack in own() for rule in pack.rules if rule.kind == PUBLIC)
+
+
+@cache
+def kinds() -> frozenset[str]:
+    """What `recognisers` call values."""
+    return frozenset(rule.kind for rule in recognisers())
 
 
 def resolved(files: Sequence[str]) -> tuple[str, ...]:
@@ -193,13 +215,16 @@ def _rule(entry: Any, where: str, seconds: float | None) -> PackRule:
     shape = entry.get("shape", False)
     if not isinstance(shape, bool):
         raise UsageError(f"{where}: 'shape' has to be true or false")
+    near = entry.get("near", _NEAR)
+    if isinstance(near, bool) or not isinstance(near, int) or not 0 <= near <= _MOST_NEAR:
+        raise UsageError(f"{where}: 'near' has to be a number from 0 to {_MOST_NEAR}")
     source = entry.get("pattern")
     if not isinstance(source, str) or not source:
         raise UsageError(f"{where}: 'pattern' has to be a text")
     _check_bounded(source, f"{where}: the pattern")
     starts = "|".join(regex.escape(start) for start in sorted(texts["starts"], key=len, reverse=True))
     whole = rf"{_BEGINS}(?:{starts})(?:{source}){_ENDS}"
-    compiled = pattern.compiled(whole, f"{where}: the pattern")
+    compiled = pattern.compiled(whole, f"{where}: the pattern", is_bounded=True)
     if compiled.match("") is not None or (not starts and regex.fullmatch(source, "") is not None):
         raise UsageError(f"{where}: the pattern matches the empty text; it has to need a character at least")
     return PackRule(
@@ -210,7 +235,8 @@ def _rule(entry: Any, where: str, seconds: float | None) -> PackRule:
         before=tuple(map(_lower, texts["before"])),
         after=tuple(map(_lower, texts["after"])),
         compiled=compiled,
-        behind_word=regex.compile(rf"(?s:.{{0,{_NEAR}}}?)(?P<whole_value>{whole})"),
+        behind_word=regex.compile(rf"(?s:.{{0,{near}}}?)(?P<whole_value>{whole})"),
+        near=near,
         examples=texts["examples"],
         counter_examples=texts["counter_examples"],
         seconds=seconds,
@@ -273,7 +299,7 @@ def failure(rule: PackRule) -> str | None:
     return None
 
 
-# ------------------------------------------------------------------------------------------------------ what is searched
+# ----------------------------------------------------------------------------------------------------- what is searched
 
 
 @in_plain_text
@@ -289,9 +315,10 @@ def find(text: str, rules: Sequence[PackRule]) -> Iterator[Mention]:
                 value = "value" if "value" in match.re.groupindex and match.start("value") >= 0 else ""
                 start, end = match.span(value or ("whole_value" if "whole_value" in match.re.groupindex else 0))
                 said = text[start:end]
-                if (rule.checksum is None or _holds(rule.checksum, said)) and said.strip():
-                    if not rule.after or _has_word(lowered or "", rule.after, end, end + _NEAR):
-                        yield Mention(rule.kind, start, end, _normal(rule, said))
+                if not said.strip() or (rule.checksum is not None and not _holds(rule.checksum, said)):
+                    continue
+                if not rule.after or _has_word(lowered or "", rule.after, end, end + rule.near):
+                    yield Mention(rule.kind, start, end, _normal(rule, said))
         except TimeoutError:
             raise UsageError(
                 f"the recogniser of kind '{rule.kind}' took longer than {rule.seconds:g} s on a document; the usual "
@@ -383,4 +410,3 @@ def rules_of(texts: Sequence[str]) -> tuple[PackRule, ...]:
 def places(text: str, texts: Sequence[str]) -> list[tuple[int, int, str]]:
     """Where a text says what packs of users know: (start, end, kind), in order."""
     return sorted({(mention.start, mention.end, mention.type) for mention in find(text, rules_of(texts))})
-
