@@ -18,7 +18,8 @@ from leakmeter.text.entities.mention import (
     is_free,
     without_overlaps,
 )
-from leakmeter.text.entities.packs import pack
+from leakmeter.text.entities.packs import pack, search
+from leakmeter.text.entities.packs.rule import PUBLIC, PackRule
 
 _PEOPLE = frozenset(
     {
@@ -86,17 +87,17 @@ def _in_document(
     text: str,
     region: str,
     patterns: Sequence[pattern.Pattern],
-    rules: Sequence[pack.PackRule],
+    rules: Sequence[PackRule],
     recognise: Recogniser | None,
 ) -> Iterable[Mention]:
     seen = list(find_recognised(text, region, recognise)) if recognise else []
-    packed = list(pack.find(text, pack.recognisers()))
+    packed = list(search.find(text, pack.recognisers()))
     found = without_overlaps(
         (
             [mention for user_pattern in patterns for mention in pattern.find(text, user_pattern)],
-            list(pack.find(text, rules)),
+            list(search.find(text, rules)),
             list(email.find(text)),
-            list(pack.find(text, pack.public())),
+            list(search.find(text, pack.public())),
             [mention for mention in packed if mention.type not in TYPES],
             [*address.find(text, region), *(mention for mention in packed if mention.type == ADDRESS)],
             [*date.find(text, region), *(mention for mention in packed if mention.type == DATE)],
@@ -105,7 +106,7 @@ def _in_document(
             [mention for mention in seen if mention.type != PERSON],
         )
     )
-    return (mention for mention in found if mention.type != pack.PUBLIC)
+    return (mention for mention in found if mention.type != PUBLIC)
 
 
 def _people(mentions: Iterable[Mention]) -> list[list[Mention]]:

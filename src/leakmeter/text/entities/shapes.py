@@ -17,7 +17,7 @@ from leakmeter.core.folder import module_in
 from leakmeter.text.entities.date import MONTHS, TEENS, TENS, UNITS
 from leakmeter.text.entities.mention import PERSON, Mention
 from leakmeter.text.entities.names import NAME, without_opening
-from leakmeter.text.entities.packs import pack
+from leakmeter.text.entities.packs import pack, search
 from leakmeter.text.entities.person import is_month_as_name, opens_sentence
 from leakmeter.text.folding import CASED, WORD, in_plain_text, plain, unaccented
 
@@ -149,7 +149,7 @@ _NO_SIGNS: Final = str.maketrans("", "", " .,'’")
 def find(text: str, around: str = "") -> Iterator[Mention]:
     """Values of a text by their shape; a normal form is in lower case, of numbers the digits alone. `around` are other
     texts of the same language, which say how words are written in it."""
-    yield from pack.find(text, pack.shapes())
+    yield from search.find(text, pack.shapes())
     yield from _tokens(text)
     yield from _numbers(text)
     for match in _SPELLED.finditer(text):

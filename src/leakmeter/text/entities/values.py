@@ -15,8 +15,8 @@ from leakmeter.text.entities import address, copied, date, email, person, phone,
 from leakmeter.text.entities.fields import FIELD, SaidField
 from leakmeter.text.entities.fields import find as said_fields
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE, TYPES, Mention, without_overlaps
-from leakmeter.text.entities.packs import pack
-from leakmeter.text.entities.packs.pack import PUBLIC
+from leakmeter.text.entities.packs import pack, search
+from leakmeter.text.entities.packs.rule import PUBLIC
 from leakmeter.text.folding import plain
 from leakmeter.text.matching import Folded
 from leakmeter.text.structured import Field, TextRange
@@ -70,7 +70,7 @@ def find(
     known = list(copied.find(text, context, region, entities))
     seen = list(shapes.find(text, f"{context}\n{query}"))
     shaped = [*seen, *(mention for mention, by_shape in known if by_shape)]
-    packed = list(pack.find(text, pack.recognisers()))
+    packed = list(search.find(text, pack.recognisers()))
     dates = (m for m in date.find(text, region) if date.is_value(m.value) and "x" not in m.value)
 
     def documented(*types: str) -> list[Mention]:
@@ -83,7 +83,7 @@ def find(
         (LISTED, list(_listed(text, context, listed))),
         (LISTED, documented(*{kind for _, _, kind in entities}.difference(TYPES))),
         (RECOGNISED, [*email.find(text), *documented(EMAIL)]),
-        (PUBLIC, list(pack.find(text, pack.public()))),
+        (PUBLIC, list(search.find(text, pack.public()))),
         (RECOGNISED, [*of_packs(*pack.kinds().difference(TYPES)), *documented(*pack.kinds().difference(TYPES))]),
         (SHAPED, [mention for mention in shaped if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
         (RECOGNISED, [*address.find(text, region), *of_packs(ADDRESS), *documented(ADDRESS)]),
