@@ -15,6 +15,7 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.plain import half_pair
 from leakmeter.core.prompt import CONTEXT, Piece, Prompt
 from leakmeter.core.record import JsonObject
+from leakmeter.core.registry import added_packs
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.overriding import override
 from leakmeter.text import controls, sensitive, spans, templates, units
@@ -62,6 +63,8 @@ class PromptSettings(templates.TemplateOptions):
     sensitive: str | None = None
     """File of values that are personal or secret to you: a .csv table with a column for each type of value, or lines
     TYPE = REGEX."""
+    pack: tuple[str, ...] | None = None
+    """File of further recognisers, a TOML pack of a language or a domain; repeat for several."""
 
     def __post_init__(self) -> None:
         if self.removal not in get_args(Removal):
@@ -85,6 +88,7 @@ class PromptSettings(templates.TemplateOptions):
         settings = replace(self, template=templates.resolved(self.template))
         if settings.sensitive is not None:
             sensitive.read(settings.sensitive)
+        settings = replace(settings, pack=_packs(settings.pack) or None)
         if settings.region != REGION:
             from leakmeter.text.entities import phone
 
@@ -116,7 +120,9 @@ class PromptSettings(templates.TemplateOptions):
 
     def with_controls(self, cases: Sequence[Case], measure: Measure) -> Sequence[Case]:
         """Each with contexts of other cases that share nothing with its answer; see `controls`."""
-        return controls.with_controls(cases, measure.controls, region=self.region) if measure.controls else cases
+        if not measure.controls:
+            return cases
+        return controls.with_controls(cases, measure.controls, region=self.region, packs=_packs(self.pack))
 
     def prepare(self, case: Case, backend: Backend, measure: Measure) -> PreparedContext:
         if case.response is not None and measure.samples > 1:
@@ -144,6 +150,15 @@ class PromptSettings(templates.TemplateOptions):
         return self.unit or ("message" if whole_turns else default)
 
 
+def _packs(files: Sequence[str] | None) -> tuple[str, ...]:
+    """Texts of packs of the user and of other packages."""
+    if not files and not added_packs():
+        return ()
+    from leakmeter.text.entities.packs import pack
+
+    return pack.resolved(files or ())
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedContext(Prepared):
     """An item of a context and a query, and the texts it came from."""
@@ -152,6 +167,8 @@ class PreparedContext(Prepared):
     """How the response was chosen, where it was given and that is known."""
     sensitive: tuple[sensitive.SensitiveRange, ...] | None = field(default=None, kw_only=True)
     """Where the context says what a list of the user's holds; None without a list."""
+    recognised: tuple[sensitive.SensitiveRange, ...] = field(default=(), kw_only=True)
+    """Where it says what packs of the user know."""
     region: str = field(default=REGION, kw_only=True)
     """Of telephone numbers and dates."""
     control_words: Mapping[str, Sequence[int]] = field(default_factory=dict, kw_only=True)
@@ -167,11 +184,15 @@ class PreparedContext(Prepared):
             texts["emission"] = self.emission
         if self.control_words:
             texts["control_words"] = {name: list(words) for name, words in self.control_words.items()}
-        return {**texts, **_sensitive_texts(self.sensitive, self.region)}
+        return {**texts, **_sensitive_texts(self.sensitive, self.recognised, self.region)}
 
 
-def _sensitive_texts(places: Sequence[sensitive.SensitiveRange] | None, region: str) -> JsonObject:
+def _sensitive_texts(
+    places: Sequence[sensitive.SensitiveRange] | None, recognised: Sequence[sensitive.SensitiveRange], region: str
+) -> JsonObject:
     texts: JsonObject = {} if places is None else {"sensitive": [list(place) for place in places]}
+    if recognised:
+        texts["recognised"] = [list(place) for place in recognised]
     return texts if region == REGION else {**texts, "region": region}
 
 
@@ -209,9 +230,10 @@ def prepare(
     bounds = tuple(
         (document.name, *chars) for document, chars in zip(layout.documents, layout.document_ranges, strict=True)
     )
+    packs = _packs(settings.pack)
     if unit.kind == "entity":
         covers = spans.of_entities(
-            layout, region=settings.region, patterns=settings.entity_patterns, recognise=recognise
+            layout, region=settings.region, patterns=settings.entity_patterns, packs=packs, recognise=recognise
         )
     else:
         covers = spans.of_units(layout, unit)
@@ -233,7 +255,8 @@ def prepare(
         item = replace(item, controls=_control_prompts(others, layout, window, n_after))
     n_cut = n_before - len(layout.tokens)
     places = None if settings.sensitive is None else tuple(sensitive.read(settings.sensitive).find(layout.context))
-    texts = {"context": layout.context, "query": query, **_sensitive_texts(places, settings.region)}
+    recognised = _recognised(layout.context, packs)
+    texts = {"context": layout.context, "query": query, **_sensitive_texts(places, recognised, settings.region)}
     return PreparedContext(
         replace(item, texts_of=lambda ids: {**texts, "responses": [response_texts(ids, tokenizer)]}),
         layout.context,
@@ -245,10 +268,19 @@ def prepare(
         removal=settings.removal,
         decoding=case.decoding,
         sensitive=places,
+        recognised=recognised,
         region=settings.region,
         control_words=controls.words_of_some(others, case.response),
         emission=emission_texts(case),
     )
+
+
+def _recognised(context: str, packs: Sequence[str]) -> tuple[sensitive.SensitiveRange, ...]:
+    if not packs:
+        return ()
+    from leakmeter.text.entities.packs import pack
+
+    return tuple(pack.places(context, packs))
 
 
 def _check_texts(case: Case) -> None:

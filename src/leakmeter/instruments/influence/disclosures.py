@@ -244,6 +244,7 @@ def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
         texts["query"],
         region=texts.get("region", REGION),
         listed=texts.get("sensitive", ()),
+        recognised=texts.get("recognised", ()),
         entities=[
             (start, end, span["entity"]["type"])
             for span in texts["spans"]

@@ -58,7 +58,7 @@ def find(
     """Every value and person that a text says, in the order of first mention. `parts` are characters [start, end) of
     each document; no mention lies in two. `packs` are texts of packs of the user."""
     phone.check_region(region)
-    rules = pack.rules_of(packs)
+    rules = [rule for rule in pack.rules_of(packs) if not rule.is_shape]
     mentions: list[Mention] = []
     for start, end in parts:
         mentions += [

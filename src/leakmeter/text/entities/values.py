@@ -61,12 +61,14 @@ def find(
     *,
     region: str,
     listed: Sequence[tuple[int, int, str]] = (),
+    recognised: Sequence[tuple[int, int, str]] = (),
     entities: Sequence[tuple[int, int, str]] = (),
     fields: Sequence[Field] = (),
 ) -> list[PersonalValue]:
     """Values of an answer, in order, none overlapping; what the query says already is none. Values, names and words of
     the context tell what a word of the answer is; `listed` are (start, end, type) of what a list of the user's has in
-    the context, `entities` of what is known there in another way, and `fields` the values of its records."""
+    the context, `recognised` of what packs of the user know there, `entities` of what is known in another way, and
+    `fields` are the values of its records."""
     known = list(copied.find(text, context, region, entities))
     seen = list(shapes.find(text, f"{context}\n{query}"))
     shaped = [*seen, *(mention for mention, by_shape in known if by_shape)]
@@ -80,8 +82,10 @@ def find(
         return [mention for mention in packed if mention.type in types]
 
     ranks = [
-        (LISTED, list(_listed(text, context, listed))),
-        (LISTED, documented(*{kind for _, _, kind in entities}.difference(TYPES))),
+        (LISTED, _said(text, context, listed)),
+        (PUBLIC, _said(text, context, [place for place in recognised if place[2] == PUBLIC])),
+        (RECOGNISED, _said(text, context, [place for place in recognised if place[2] != PUBLIC])),
+        (LISTED, documented(*{kind for _, _, kind in entities}.difference(TYPES, pack.kinds()))),
         (RECOGNISED, [*email.find(text), *documented(EMAIL)]),
         (PUBLIC, list(search.find(text, pack.public()))),
         (RECOGNISED, [*of_packs(*pack.kinds().difference(TYPES)), *documented(*pack.kinds().difference(TYPES))]),
@@ -121,7 +125,7 @@ def _with_fields(
         if not is_known(one) and by_place.setdefault((one.start, one.end), one) is one:
             levels[one.is_reworded, one.by_scores].append(Mention(one.kind, one.start, one.end, ""))
     out = []
-    for value in _resolved(text, query, [*ranks[:2], *((FIELD, of_level) for of_level in levels.values()), *ranks[2:]]):
+    for value in _resolved(text, query, [*ranks[:4], *((FIELD, of_level) for of_level in levels.values()), *ranks[2:]]):
         if value.found_by == FIELD:
             one = by_place[value.start, value.end]
             instead = tuple(other for other in values if other.start < value.end and value.start < other.end)
@@ -185,8 +189,10 @@ def is_unexplained(response: str, prompt: str) -> bool:
     return bool(missing and missing.difference(mention.value for mention in email.find(prompt)))
 
 
-def _listed(text: str, context: str, listed: Sequence[tuple[int, int, str]]) -> Iterator[Mention]:
+def _said(text: str, context: str, places: Sequence[tuple[int, int, str]]) -> list[Mention]:
+    """Where an answer says what stands in some places of the context, and its type."""
+    if not places:
+        return []
     answer = Folded(text)
-    for start, end, kind in listed:
-        for place in answer.places(context[start:end]):
-            yield Mention(kind, *place, text[slice(*place)])
+    known = dict.fromkeys((context[start:end], kind) for start, end, kind in places)
+    return [Mention(kind, *place, text[slice(*place)]) for value, kind in known for place in answer.places(value)]

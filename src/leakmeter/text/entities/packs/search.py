@@ -25,7 +25,6 @@ _MOST_RUNS: Final = 50
 """In a text with more runs of digits than one to so many characters it is quicker to ask every place than those near
 them."""
 _BESIDE = regex.compile(rf"[{WORD}]{{2}}")
-_Match = regex.Match[str]
 
 
 @in_plain_text
@@ -51,7 +50,7 @@ def find(text: str, rules: Sequence[PackRule]) -> Iterator[Mention]:
             ) from None
 
 
-def _likely(text: str, rules: Sequence[PackRule]) -> Callable[[PackRule], Iterator[_Match]]:
+def _likely(text: str, rules: Sequence[PackRule]) -> Callable[[PackRule], Iterator[regex.Match[str]]]:
     """Finds what rules match whose values have a digit soon: one question asks for all of them, and few places are left
     where one of them may match."""
     runs = _digits(text) if rules else ()
@@ -73,7 +72,7 @@ def _at_once(rules: tuple[PackRule, ...], distance: int) -> regex.Pattern[str]:
     return regex.compile(rf"(?s:.{{0,{distance}}}?){BEGINS}(?:{'|'.join(rule.inner for rule in rules)})")
 
 
-def _near(text: str, runs: Sequence[int], rule: PackRule) -> Iterator[_Match]:
+def _near(text: str, runs: Sequence[int], rule: PackRule) -> Iterator[regex.Match[str]]:
     distance, done = rule.to_digit or 0, 0
     for run in runs:
         at = max(done, run - distance)
@@ -82,7 +81,7 @@ def _near(text: str, runs: Sequence[int], rule: PackRule) -> Iterator[_Match]:
             yield match
 
 
-def _matches(text: str, lowered: str, rule: PackRule) -> Iterator[_Match]:
+def _matches(text: str, lowered: str, rule: PackRule) -> Iterator[regex.Match[str]]:
     """Places that look like a value of a rule, none overlapping."""
     until = None if rule.seconds is None else monotonic() + rule.seconds
     if not rule.before and not rule.starts:

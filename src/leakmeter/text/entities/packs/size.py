@@ -52,6 +52,7 @@ class _Sequence:
 
     def end_branch(self) -> None:
         self.branches.append(Size(self.most, self.to_digit if self.to_digit < _FAR else None))
+        self.most, self.to_digit = 0, _FAR
 
     def size(self) -> Size:
         self.end_branch()
