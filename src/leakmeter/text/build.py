@@ -165,10 +165,10 @@ class PreparedContext(Prepared):
 
     decoding: str | None = field(default=None, kw_only=True)
     """How the response was chosen, where it was given and that is known."""
-    sensitive: tuple[sensitive.SensitiveRange, ...] | None = field(default=None, kw_only=True)
-    """Where the context says what a list of the user's holds; None without a list."""
     recognised: tuple[sensitive.SensitiveRange, ...] = field(default=(), kw_only=True)
-    """Where it says what packs of the user know."""
+    """Where the context says what packs of the user know."""
+    sensitive: tuple[sensitive.SensitiveRange, ...] | None = field(default=None, kw_only=True)
+    """Where it says what a list of the user's holds; None without a list."""
     region: str = field(default=REGION, kw_only=True)
     """Of telephone numbers and dates."""
     control_words: Mapping[str, Sequence[int]] = field(default_factory=dict, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 _VERHOEFF_PRODUCT: Final = (
@@ -236,14 +236,14 @@ def ip(value: str) -> bool:
     return not (address.is_unspecified or address.is_loopback)
 
 
-CHECKSUMS: Final[dict[str, Callable[[str], bool]]] = {
+CHECKSUMS: Final[Mapping[str, Callable[[str], bool]]] = {
     check.__name__: check
     for check in (
         *(luhn, iban, us_ssn, us_itin, uk_nino, uk_nhs, steuer_id, nir, dni, codice_fiscale, bsn, pesel, mrz),
         *(belgian_number, swiss_ahv, cpf, portuguese_nif, hetu, norwegian_number, swedish_number, turkish_number),
-        *(aadhaar, chinese_id, vin),
+        *(aadhaar, chinese_id, vin, ip),
     )
-} | {"ip": ip}
+}
 """By the name that packs call them by."""
 AS_WRITTEN: Final = frozenset(("ip", "mrz"))
 """Of these, those that are given the value with its punctuation."""
