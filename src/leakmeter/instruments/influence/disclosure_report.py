@@ -20,9 +20,10 @@ from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import scope
 from leakmeter.text.entities import shapes
+from leakmeter.text.entities.encoded import ENCODED
 from leakmeter.text.entities.fields import FIELD
-from leakmeter.text.entities.mention import EMAIL, PHONE
-from leakmeter.text.entities.values import NOWHERE, SEARCHED, is_unexplained
+from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE
+from leakmeter.text.entities.values import NOWHERE, RECOGNISED, SEARCHED, is_unexplained
 from leakmeter.text.exemplars import EXEMPLAR
 from leakmeter.text.repeats import is_repeated
 from leakmeter.text.structured import fields_of
@@ -45,6 +46,7 @@ _NAMES: Final = {
 }
 
 
+_INEXACT: Final = frozenset((ADDRESS, DATE, PERSON))
 _EXACT: Final = frozenset((EMAIL, PHONE, shapes.ACCOUNT, shapes.KEY, shapes.CODE, shapes.NUMBER, shapes.AMOUNT))
 """Kinds of values that have one right form or few."""
 
@@ -444,8 +446,10 @@ def _origin(disclosure: Disclosure) -> b.Noted:
     remarks: list[b.Phrase] = []
     if disclosure.relation == "reworded" and disclosure.source is not None:
         # An exact value cannot be reworded, but it may be written in another form, or be made up.
-        is_exact = disclosure.kind in _EXACT and disclosure.found_by != FIELD
+        is_exact = disclosure.found_by == RECOGNISED and disclosure.kind not in _INEXACT
+        is_exact = is_exact or (disclosure.kind in _EXACT and disclosure.found_by not in (FIELD, ENCODED))
         how = "not in the documents as written; made likelier by" if is_exact else "reworded"
+        how = "in a code" if disclosure.found_by == ENCODED else how
         remarks.append((f"{how}: “", b.Untrusted(disclosure.source, 60), "”"))
     elif disclosure.relation == "inferred" and len(disclosure.sources) > 1:
         remarks.append("from several pieces together")

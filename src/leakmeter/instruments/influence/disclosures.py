@@ -76,8 +76,8 @@ class DisclosedSpan(Record):
     'name', a type of the user's, the key of a record's value, such as 'credit_score', or 'other' for what nothing known
     calls personal or secret."""
     found_by: str | None
-    """How the kind is known: 'list' of the user's, 'recogniser' of a form, 'field' of a record, or 'shape'; None of
-    other content."""
+    """How the kind is known: 'list' of the user's, 'recogniser' of a form, 'field' of a record, 'encoded' of a value of
+    the documents in a code, or 'shape'; None of other content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -493,13 +493,14 @@ def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _N
     evidence: Evidence | None = None
     if max(own, *by_source, -np.inf) > floor:
         evidence = "scores"
-    elif value is None or not copied:
+    elif value is None or not (copied or (value.is_encoded and sources)):
         return None
     elif surprise >= LEAST_SURPRISE and not value.by_scores:
         evidence = "words"
     relation: DisclosureRelation = "copied" if copied else "reworded"
     # Where no piece does half of what the whole context does, only several together are the source.
-    if not copied and not any(source.most_nats >= 0.5 * nats for source, _ in sources):
+    is_encoded = value is not None and value.is_encoded
+    if not copied and not is_encoded and not any(source.most_nats >= 0.5 * nats for source, _ in sources):
         relation = "inferred"
     return Disclosure(
         text=words,

@@ -11,8 +11,9 @@ from typing import Final
 
 import regex
 
-from leakmeter.text.entities import address, copied, date, email, person, phone, shapes
-from leakmeter.text.entities.fields import FIELD, SaidField
+from leakmeter.text.entities import address, copied, date, email, encoded, person, phone, shapes
+from leakmeter.text.entities.encoded import ENCODED
+from leakmeter.text.entities.fields import FIELD, SaidField, kind_of
 from leakmeter.text.entities.fields import find as said_fields
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE, TYPES, Mention, without_overlaps
 from leakmeter.text.entities.packs import pack, search
@@ -42,13 +43,15 @@ NOWHERE: Final = (
 class PersonalValue:
     type: str
     found_by: str
-    """`LISTED`, `RECOGNISED`, `FIELD` or `SHAPED`."""
+    """`LISTED`, `RECOGNISED`, `FIELD`, `ENCODED` or `SHAPED`."""
     start: int
     end: int
     fields: tuple[TextRange, ...] = ()
-    """Characters of the context where fields of records have it."""
+    """Characters of the context where fields of records have it, or that it says in a code."""
     is_reworded: bool = False
     """Whether these say it otherwise: rounded, or as another form of a date."""
+    is_encoded: bool = False
+    """Whether these say it in a code: `encoded.find` has compared it with them."""
     by_scores: bool = False
     """Whether words alone are no evidence of it; then it is `instead` where scores show nothing."""
     instead: tuple[PersonalValue, ...] = field(default=(), repr=False)
@@ -73,6 +76,8 @@ def find(
     seen = list(shapes.find(text, f"{context}\n{query}"))
     shaped = [*seen, *(mention for mention, by_shape in known if by_shape)]
     packed = list(search.find(text, pack.recognisers()))
+    in_documents = _in_documents(context, region, [*listed, *recognised, *entities], fields) if context else []
+    copies = list(encoded.find(text, context, query, in_documents))
     dates = (m for m in date.find(text, region) if date.is_value(m.value) and "x" not in m.value)
 
     def documented(*types: str) -> list[Mention]:
@@ -87,6 +92,7 @@ def find(
         (RECOGNISED, _said(text, context, [place for place in recognised if place[2] != PUBLIC])),
         (LISTED, documented(*{kind for _, _, kind in entities}.difference(TYPES, pack.kinds()))),
         (RECOGNISED, [*email.find(text), *documented(EMAIL)]),
+        (ENCODED, [Mention(copy.kind, copy.start, copy.end, "") for copy in copies]),
         (PUBLIC, list(search.find(text, pack.public()))),
         (RECOGNISED, [*of_packs(*pack.kinds().difference(TYPES)), *documented(*pack.kinds().difference(TYPES))]),
         (SHAPED, [mention for mention in shaped if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
@@ -99,7 +105,23 @@ def find(
     ]
     said = list(said_fields(text, fields, region))
     values = _resolved(text, query, ranks)
-    return _with_fields(text, query, ranks, values, said) if said else values
+    values = _with_fields(text, query, ranks, values, said) if said else values
+    places = {(copy.start, copy.end): copy.places for copy in copies}
+    return [
+        replace(value, fields=places[value.start, value.end], is_reworded=True, is_encoded=True)
+        if value.found_by == ENCODED
+        else value
+        for value in values
+    ]
+
+
+def _in_documents(
+    context: str, region: str, listed: Sequence[tuple[int, int, str]], fields: Sequence[Field]
+) -> list[tuple[str, str]]:
+    """Kinds and texts of the values that documents have, each once."""
+    places = [(kind, context[start:end]) for start, end, kind in listed]
+    known = [(value.type, value.text) for value in copied.known(context, region)]
+    return list(dict.fromkeys([*places, *known, *((kind_of(one.key), one.text) for one in fields if one.key)]))
 
 
 _Ranks = Sequence[tuple[str, Sequence[Mention]]]
