@@ -38,7 +38,8 @@ from leakmeter.stats.stats import maximal_segments, posterior_from_even_odds
 from leakmeter.text import function_words, matching
 from leakmeter.text.build import REGION
 from leakmeter.text.controls import word_hash
-from leakmeter.text.entities import values
+from leakmeter.text.entities import copied, meaning, shapes, values
+from leakmeter.text.entities.mention import PERSON
 from leakmeter.text.entities.values import PersonalValue
 from leakmeter.text.entity_results import PieceSeries
 from leakmeter.text.structured import Field
@@ -57,6 +58,7 @@ _Word = tuple[int, int, int, int]
 """First character, the one behind the last; first token, the one behind the last."""
 DisclosureRelation = Literal["copied", "reworded", "inferred"]
 Evidence = Literal["scores", "words"]
+_PEOPLE: Final = frozenset((PERSON, shapes.NAME_TYPE))
 OTHER: Final = "other"
 """Kind of content that nothing known calls personal or secret."""
 
@@ -77,7 +79,8 @@ class DisclosedSpan(Record):
     calls personal or secret."""
     found_by: str | None
     """How the kind is known: 'list' of the user's, 'recogniser' of a form, 'field' of a record, 'encoded' of a value of
-    the documents in a code, or 'shape'; None of other content."""
+    the documents in a code, 'shape', or 'meaning' of words and phrases that are said of a person; None of other
+    content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,8 +206,26 @@ def examined(texts: Texts, series: PieceSeries) -> tuple[tuple[Disclosure, ...],
     answer = _answer(texts, pieces.fields)
     numbers = _numbers(texts, series, n_tokens, pieces)
     outcomes = (_disclosure(answer.text, span, value, numbers) for span, value in _spans(answer, numbers))
-    found = tuple(disclosure for disclosure in outcomes if disclosure is not None)
+    spoken_of = _spoken_of(answer, texts)
+    found = tuple(_by_meaning(disclosure, spoken_of) for disclosure in outcomes if disclosure is not None)
     return found, tuple(_control_contexts(answer, numbers, _controls(texts, series)))
+
+
+def _spoken_of(answer: _Answer, texts: Texts) -> meaning.SpokenOf:
+    people = [(value.start, value.end) for value in answer.known if value.type in _PEOPLE]
+    names = [
+        known.text for known in copied.known(texts["context"], texts.get("region", REGION)) if known.type in _PEOPLE
+    ]
+    return meaning.SpokenOf(answer.text, texts["query"], texts["context"], people, names)
+
+
+def _by_meaning(disclosure: Disclosure, spoken_of: meaning.SpokenOf) -> Disclosure:
+    """Other content with the kind that its words have, where they are said of a person."""
+    if disclosure.kind != OTHER or disclosure.evidence != "scores":
+        return disclosure
+    sources = [(source.start, source.end) for source in disclosure.sources]
+    kind = spoken_of.kind_of(disclosure.start, disclosure.end, sources)
+    return disclosure if kind is None else replace(disclosure, kind=kind, found_by=meaning.MEANING)
 
 
 def _control_contexts(answer: _Answer, known: _Numbers, controls: Mapping[str, FloatArray]) -> Iterator[ControlContext]:

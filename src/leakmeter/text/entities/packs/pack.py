@@ -15,11 +15,13 @@ A pack is a TOML file of one language or domain:
 - `kind` is what reports call it. `public` is no value: what everybody may look up, such as an ISBN.
 - `pattern` is what the value looks like, for the `regex` library; a group `value` of it is the value. No cased letter
   or digit may stand beside it.
+- `words` stand in place of a pattern: words and phrases, in any case; a star is up to fifteen letters.
 - `starts` are texts of which the value begins with one, which the pattern follows: known prefixes.
 - `before` and `after` are words of which one has to stand before or behind it, in any case, with at most `near`
   characters between (0 to 80; 40 if not said).
 - `checksum` is the name of one of `checksums.CHECKSUMS`.
 - `shape = true` is for what says less than a recogniser: it is asked of answers, and makes no unit of the context.
+- `meaning = true` is for what is sensitive where it is said of a person, see `entities.meaning`; not in packs of users.
 - `examples` and `counter_examples` are the recogniser's tests: in an example it finds what stands between « and »,
   in a counter-example nothing. A user's pack is tested where it is read.
 
@@ -75,13 +77,21 @@ def own() -> tuple[Pack, ...]:
 @cache
 def recognisers() -> tuple[PackRule, ...]:
     """Of leakmeter's packs, those that say what a value is wherever it stands."""
-    return tuple(rule for pack in own() for rule in pack.rules if not rule.is_shape and rule.kind != PUBLIC)
+    return tuple(
+        rule for pack in own() for rule in pack.rules if not (rule.is_shape or rule.is_meaning or rule.kind == PUBLIC)
+    )
 
 
 @cache
 def shapes() -> tuple[PackRule, ...]:
     """Those that say less: they are asked of answers alone."""
     return tuple(rule for pack in own() for rule in pack.rules if rule.is_shape)
+
+
+@cache
+def meanings() -> tuple[PackRule, ...]:
+    """Those of what is sensitive by its meaning: they are asked of what scores show to come from the documents."""
+    return tuple(rule for pack in own() for rule in pack.rules if rule.is_meaning)
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,8 +30,9 @@ _RESERVED: Final = {
     PHONE: "telephone numbers of all countries are found without a pack",
     EMAIL: "e-mail addresses are found without a pack",
 }
-_TEXTS: Final = ("starts", "before", "after", "examples", "counter_examples")
-_FIELDS: Final = frozenset(("kind", "pattern", "checksum", "shape", "near", *_TEXTS))
+_TEXTS: Final = ("words", "starts", "before", "after", "examples", "counter_examples")
+_FIELDS: Final = frozenset(("kind", "pattern", "checksum", "shape", "meaning", "near", *_TEXTS))
+_ENDING: Final = r"\p{L}{0,15}"
 BEGINS: Final = rf"(?:(?<![{WORD}])|(?![{WORD}]))"
 _ENDS: Final = rf"(?:(?![{WORD}])|(?<![{WORD}]))"
 """Where no cased letter or digit goes on."""
@@ -44,6 +45,7 @@ class PackRule:
     kind: str
     checksum: str | None
     is_shape: bool
+    is_meaning: bool
     starts: tuple[str, ...]
     """Texts that a value begins with; none of most."""
     before: tuple[str, ...]
@@ -90,15 +92,17 @@ def rule_of(entry: Any, where: str, seconds: float | None) -> PackRule:
     checksum = entry.get("checksum")
     if checksum is not None and checksum not in CHECKSUMS:
         raise UsageError(f"{where}: checksum {str(checksum)[:40]!r} is none of {', '.join(sorted(CHECKSUMS))}")
-    shape = entry.get("shape", False)
-    if not isinstance(shape, bool):
-        raise UsageError(f"{where}: 'shape' has to be true or false")
+    flags = {name: entry.get(name, False) for name in ("shape", "meaning")}
+    if wrong := [name for name, flag in flags.items() if not isinstance(flag, bool)]:
+        raise UsageError(f"{where}: '{wrong[0]}' has to be true or false")
+    if flags["meaning"] and seconds is not None:
+        raise UsageError(f"{where}: 'meaning' is for the packs of leakmeter; what stands in yours is a value by itself")
     near = entry.get("near", _NEAR)
     if isinstance(near, bool) or not isinstance(near, int) or not 0 <= near <= _MOST_NEAR:
         raise UsageError(f"{where}: 'near' has to be a number from 0 to {_MOST_NEAR}")
-    source = entry.get("pattern")
-    if not isinstance(source, str) or not source:
-        raise UsageError(f"{where}: 'pattern' has to be a text")
+    source = _of_words(texts["words"]) if texts["words"] else entry.get("pattern")
+    if not isinstance(source, str) or not source or (texts["words"] and "pattern" in entry):
+        raise UsageError(f"{where}: 'pattern' has to be a text, or 'words' a list of texts")
     n_before = size_of(source, f"{where}: the pattern").to_digit
     to_digit = None if n_before is None else next((most for most in _TO_DIGIT if n_before <= most), None)
     alone = pattern.compiled(source, f"{where}: the pattern", is_bounded=True)
@@ -110,7 +114,8 @@ def rule_of(entry: Any, where: str, seconds: float | None) -> PackRule:
     return PackRule(
         kind=kind,
         checksum=checksum,
-        is_shape=shape,
+        is_shape=flags["shape"],
+        is_meaning=flags["meaning"],
         starts=texts["starts"],
         before=tuple(map(lower, texts["before"])),
         after=tuple(map(lower, texts["after"])),
@@ -124,6 +129,13 @@ def rule_of(entry: Any, where: str, seconds: float | None) -> PackRule:
         counter_examples=texts["counter_examples"],
         seconds=seconds,
     )
+
+
+def _of_words(words: Sequence[str]) -> str:
+    """A pattern of words, in any case, in which a star stands for letters."""
+    longest_first = sorted(words, key=len, reverse=True)
+    alternatives = "|".join(_ENDING.join(map(regex.escape, word.split("*"))) for word in longest_first)
+    return rf"(?i:{alternatives})"
 
 
 def _within(n_characters: int, whole: str) -> regex.Pattern[str]:
