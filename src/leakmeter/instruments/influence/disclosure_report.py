@@ -317,8 +317,9 @@ def further(cases: Sequence[InfluenceResult], n_cut: int) -> Iterator[b.Block]:
         yield b.Text(text)
     yield b.Text(f"Searched: {SEARCHED}{_of_records(cases)}{_your_list(cases)}.", "soft")
     yield b.Text(
-        "Not searched: text that is sensitive by its meaning, such as an illness or a debt, and names or codes "
-        f"without such a shape{'; --sensitive FILE adds your own list' if not _your_list(cases) else ''}.",
+        "Not searched: text that is sensitive by its meaning, such as an illness or a debt, in other words than a list "
+        "of phrases in four languages has, and names or codes without such a shape"
+        f"{'; --sensitive FILE adds your own list' if not _your_list(cases) else ''}.",
         "soft",
         detail=False,
     )

@@ -28,8 +28,9 @@ _NUMBER = regex.compile(r"\d(?:[ .()/-]{0,2}\d){3,}")
 RECOGNISED: Final = "recogniser"
 SHAPED: Final = "shape"
 SEARCHED: Final = (
-    "telephone numbers, e-mail and postal addresses, full dates, capitalised names, account numbers, amounts of money "
-    "from 100, keys, codes, and numbers of four digits or more, also in words"
+    "telephone, account, card and identity numbers, e-mail and postal addresses, full dates, capitalised names, "
+    "amounts of money from 100, keys, codes, and numbers of four digits or more, also in words, and values of the "
+    "documents in base64, hexadecimal digits, backwards or spelled"
 )
 """What is looked for without a list."""
 NOWHERE: Final = (
