@@ -94,11 +94,9 @@ def find(answer: str, context: str, query: str, known: Sequence[tuple[str, str]]
                 continue
             if way.least == _LEAST_BACKWARDS and letters in (letters[::-1], plainly.letters):
                 continue
-            copies = [_place(way, *place) for place in said.places(text)]
-            as_it_is = list(plainly.places(text, in_words=True)) if copies else []
-            copies = [
-                place for place in copies if place and not any(a < place[1] and place[0] < b for a, b in as_it_is)
-            ]
+            found = [place for place in (_place(way, *place) for place in said.places(text)) if place is not None]
+            as_it_is = list(plainly.places(text, in_words=True)) if found else []
+            copies = [(a, b) for a, b in found if not any(start < b and a < end for start, end in as_it_is)]
             if copies and asked.where(text) is None and (places := list(documents.places(text))):
                 for place in copies:
                     kinds.setdefault(place, kind)
