@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from leakmeter.text.entities import address, date, email, pattern, person, phone
 from leakmeter.text.entities.mention import (
     ADDRESS,
     DATE,
+    EMAIL,
     PERSON,
+    PHONE,
     TYPES,
     Entity,
     Mention,
@@ -28,10 +31,26 @@ _PEOPLE = frozenset(
     }
 )
 _DATES = frozenset({"DATE", "DOB", "DATE_OF_BIRTH", "DATEOFBIRTH", "BIRTHDAY", "PRIVATE_DATE"})
+_KIND_OF_LABEL: Final = {
+    label: kind
+    for kind, labels in {
+        ADDRESS: "ADDRESS PRIVATE_ADDRESS STREET STREET_ADDRESS",
+        EMAIL: "EMAIL PRIVATE_EMAIL EMAIL_ADDRESS",
+        PHONE: "PHONE PRIVATE_PHONE PHONE_NUMBER PHONENUMBER TELEPHONENUM",
+        "account": "ACCOUNT ACCOUNT_NUMBER ACCOUNTNUM PRIVATE_ACCOUNT IBAN IBAN_CODE",
+        "card number": "CREDIT_CARD CREDITCARD CREDITCARDNUMBER CREDIT_CARD_NUMBER",
+        "key": "SECRET PASSWORD API_KEY PIN",
+        "web address": "PRIVATE_URL",
+        "identifier": "ID IDNUM ID_NUM IDCARDNUM SSN US_SSN SOCIALNUM TAXNUM PASSPORT PASSPORTNUM DRIVERLICENSENUM "
+        "MEDICAL_RECORD LICENSE_PLATE VEHICLE IP IP_ADDRESS",
+    }.items()
+    for label in labels.split()
+}
+"""Labels of token classifiers of what is personal or secret. Places and organisations are neither by themselves."""
 
 
 def find_recognised(text: str, region: str, recognise: Recogniser) -> Iterator[Mention]:
-    """People and dates that a recogniser finds; what it says of places outside the text is ignored."""
+    """What a recogniser finds that is personal or secret; what it says of places outside the text is ignored."""
     for start, end, label in recognise(text):
         if not 0 <= start < end <= len(text):
             continue
@@ -44,6 +63,12 @@ def find_recognised(text: str, region: str, recognise: Recogniser) -> Iterator[M
         elif kind in _DATES and any(map(str.isalnum, mention_text)):
             parsed = date.parse(mention_text, region)
             yield Mention(DATE, start, end, parsed[1] if parsed else " ".join(mention_text.casefold().split()))
+        elif kind in _KIND_OF_LABEL and any(map(str.isalnum, mention_text)):
+            kind = _KIND_OF_LABEL[kind]
+            # A telephone number has the normal form of its library, or is none.
+            values = [mention.value for mention in phone.find(mention_text, region)] if kind == PHONE else []
+            if kind != PHONE or values:
+                yield Mention(kind, start, end, values[0] if values else " ".join(mention_text.casefold().split()))
 
 
 def find(
