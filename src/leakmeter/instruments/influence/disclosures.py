@@ -75,8 +75,8 @@ class DisclosedSpan(Record):
     last_token: int
     kind: str
     """'phone', 'email', 'address', 'date', 'person', 'account', 'key', 'code', 'number', 'number in words', 'amount',
-    'name', a type of the user's, the key of a record's value, such as 'credit_score', or 'other' for what nothing known
-    calls personal or secret."""
+    'name', a kind of a pack, such as 'AWS access key' or 'health', a type of the user's, the key of a record's value,
+    such as 'credit_score', or 'other' for what nothing known calls personal or secret."""
     found_by: str | None
     """How the kind is known: 'list' of the user's, 'recogniser' of a form, 'field' of a record, 'encoded' of a value of
     the documents in a code, 'shape', or 'meaning' of words and phrases that are said of a person; None of other
