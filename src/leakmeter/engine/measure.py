@@ -381,6 +381,8 @@ def texts_of(prepared: Prepared, measurements: Sequence[Measurement], backend: B
         texts["unmarked_query_tokens"] = prepared.unmarked_query_tokens
     if prepared.unmeasured_answers:
         texts["unmeasured_answers"] = prepared.unmeasured_answers
+    if prepared.item.steps is not None:
+        texts["steps"] = asdict(prepared.item.steps)
     texts.update(prepared.texts())
     if named:
         texts["words"] = {str(token): backend.tokenizer.decode([token]) for token in sorted(named)}

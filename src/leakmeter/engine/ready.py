@@ -35,7 +35,7 @@ def make_ready(plan: Plan, backend: Backend) -> ReadyPlan:
     """A resolved plan's cases tokenised and cut for a back end; `LeakmeterError` where the back end or the measure
     cannot do what is asked of it."""
     check = partial(_check, plan.measure, backend)
-    prepared, kept = plan.cases.prepared(backend, plan.settings, plan.measure, check)
+    prepared, kept = plan.cases.prepared(backend, plan.settings, plan.measure, check, plan.steps)
     return ReadyPlan(replace(plan, cases=kept), backend, prepared)
 
 

@@ -190,12 +190,7 @@ class Pieces:
         context where records have the value, `is_reworded` in other words.
         """
         without, alone = (sums[:, last] - sums[:, first] for sums in (self._without, self._alone))
-        exactly = {} if is_reworded else self._saying_exactly(words)
-        for start, end in fields:
-            for number in self._holding(start, end):
-                places = exactly.setdefault(number, [])
-                if not any(low < end and start < high for low, high in places):
-                    places.append((start, end))
+        exactly = self._saying_value("" if is_reworded else words, fields)
         where = exactly if is_value else {**self._saying(words), **exactly}
         # Who restricts one piece that says a value has to know of the others, whether the model looked at them or not.
         chosen = self._apart(exactly) if is_value else []
@@ -213,6 +208,21 @@ class Pieces:
         ]
         sources.sort(key=lambda source: -source[0].most_nats)
         return sources if any(is_copied for _, is_copied in sources) else sources[:_MOST_TOGETHER]
+
+    def n_saying(self, words: str, fields: Sequence[SourceRange] = ()) -> int:
+        """How many pieces, and documents of which no piece does, say a value however it is written; `fields` are
+        characters of the context where records have it."""
+        return len(self._apart(self._saying_value(words, fields)))
+
+    def _saying_value(self, words: str, fields: Sequence[SourceRange]) -> dict[int, list[SourceRange]]:
+        """The pieces that say some words, if any, however they are written, or hold a field, and where."""
+        saying = self._saying_exactly(words) if words else {}
+        for start, end in fields:
+            for number in self._holding(start, end):
+                places = saying.setdefault(number, [])
+                if not any(low < end and start < high for low, high in places):
+                    places.append((start, end))
+        return saying
 
     def _apart(self, numbers: Iterable[int]) -> list[int]:
         """Of some pieces the units, and the documents of which no unit is among them."""
