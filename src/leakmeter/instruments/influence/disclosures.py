@@ -209,8 +209,8 @@ def examined(texts: Texts, series: PieceSeries) -> tuple[tuple[Disclosure, ...],
 
 def open_spans(texts: Texts, series: PieceSeries) -> list[bool]:
     """Of each span of a response that may be a disclosure, as far as it is measured, whether words alone show what it
-    came from: it is a value that one piece of the context says. `series` hold what the whole context does, noise, and
-    of controls and irrelevant texts what is known so far; none of pieces is needed."""
+    came from. `series` hold what the whole context does, noise, and of controls and irrelevant texts what is known so
+    far; none of pieces is needed."""
     n_tokens = len(texts["responses"][0]["tokens"])
     if not n_tokens:
         return []
@@ -221,13 +221,15 @@ def open_spans(texts: Texts, series: PieceSeries) -> list[bool]:
     for span, value in _spans(answer, numbers):
         tokens = slice(*span[2:])
         own, floor, _ = _raised(span, value, numbers)
+        words = answer.text[span[0] : span[1]]
         if own > floor:
-            sources = 0 if value is None else pieces.n_saying(answer.text[span[0] : span[1]], value.fields)
-            out.append(sources == 1 and value is not None and not value.is_reworded and not value.by_scores)
+            by_words = value is None or not (value.is_reworded or value.by_scores)
+            fields = () if value is None else value.fields
+            out.append(by_words and pieces.is_said(words, is_value=value is not None, fields=fields))
         elif value is not None and not value.by_scores:
             # A source alone may raise a value by no more than what is left to it.
             may_be = float(numbers.surprise[tokens].sum()) > LEAST_NATS
-            if may_be and pieces.n_saying(answer.text[span[0] : span[1]], value.fields):
+            if may_be and pieces.is_said(words, is_value=True, fields=value.fields):
                 out.append(False)
     return out
 

@@ -201,8 +201,9 @@ class StepsTaken(Record):
     """How far a case was measured of a log whose cases are measured step by step; see `steps`."""
 
     last: LastStep
-    """'whole' where no span of the response could be a disclosure; 'controls' where none was left beside contexts of
-    other cases, or those left are values that one piece of the context says; 'pieces' where pieces have numbers."""
+    """'whole' where no span of the response could be a disclosure; 'controls' where it was scored beside contexts of
+    other cases too, and none was left of which no piece of the context says the words; 'pieces' where pieces have
+    numbers."""
     in_placebo_sample: bool
     """Whether it is one of those drawn at random that were scored beside an irrelevant text whatever was found."""
     in_control_sample: bool

@@ -209,10 +209,10 @@ class Pieces:
         sources.sort(key=lambda source: -source[0].most_nats)
         return sources if any(is_copied for _, is_copied in sources) else sources[:_MOST_TOGETHER]
 
-    def n_saying(self, words: str, fields: Sequence[SourceRange] = ()) -> int:
-        """How many pieces, and documents of which no piece does, say a value however it is written; `fields` are
-        characters of the context where records have it."""
-        return len(self._apart(self._saying_value(words, fields)))
+    def is_said(self, words: str, *, is_value: bool, fields: Sequence[SourceRange] = ()) -> bool:
+        """Whether words alone show which pieces a span came from: one says them, a value's however they are written;
+        `fields` are characters of the context where records have it."""
+        return bool(self._saying_value(words, fields) or (not is_value and self._saying(words)))
 
     def _saying_value(self, words: str, fields: Sequence[SourceRange]) -> dict[int, list[SourceRange]]:
         """The pieces that say some words, if any, however they are written, or hold a field, and where."""
@@ -339,6 +339,8 @@ def _chosen(
     """Pieces that have a span's words, else those that it hangs on, else those that give it alone."""
     most = np.fmax(np.nan_to_num(without, nan=-np.inf), np.nan_to_num(alone, nan=-np.inf))
     saying = [number for number in where if among[number]]
+    if np.isneginf(most).all():
+        return saying  # nothing was measured: words alone tell
     least = _LEAST_SHARE * max(nats, most[among].max(initial=0.0))
     moving = [number for number in saying if most[number] > least]
     if moving:

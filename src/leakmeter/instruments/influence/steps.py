@@ -4,7 +4,7 @@
    held against it, the case is finished.
 2. It is scored beside one context of another case, which takes away most of what is style; where a span is left, beside
    the others and irrelevant texts too.
-3. Where a span is still left whose source words alone do not show, the pieces of the context are scored as of any case.
+3. Where a span is still left of which no piece of the context says the words, pieces are scored as of any case.
 
 Some cases are of samples (`core.item.Steps`), which are asked more whatever was found: what a log as a whole is said to
 be follows from these.
