@@ -113,7 +113,7 @@ def measured_together(spans: Iterable[NamedRanges]) -> dict[str, tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepByStep:
     """How a case is measured that is finished as soon as nothing can be found of it, as many cases of one log are: what
     more is asked of it whatever was found, since it is one of a sample."""
 
@@ -141,7 +141,7 @@ class Item:
     measures_noise: bool = field(default=True, kw_only=True)
     """Whether the case measures the noise; where not, it has that of the cases of its run that do. See
     `core.self_check`."""
-    steps: Steps | None = field(default=None, kw_only=True)
+    steps: StepByStep | None = field(default=None, kw_only=True)
     """None of a case of which all is measured, whatever is found."""
 
     @property
@@ -200,7 +200,7 @@ class Origin:
     measure: Measure
     unmeasured_answers: int = 0
     """See `Prepared`."""
-    steps: Steps | None = None
+    steps: StepByStep | None = None
     """See `Item`."""
 
     def prepare(self, backend: Backend) -> Prepared:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from leakmeter.core.case import conversation_of, unmarked_context, unmeasured_answers
-from leakmeter.core.item import Origin, Prepared, Steps
+from leakmeter.core.item import Origin, Prepared, StepByStep
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.registry import AnyCase
 from leakmeter.errors import LeakmeterError, UsageError
@@ -40,7 +40,7 @@ class LoadedCases(Generic[_C]):
         settings: Settings,
         measure: Measure,
         check: Callable[[Prepared], None] = lambda prepared: None,
-        steps: Sequence[Steps | None] = (),
+        steps: Sequence[StepByStep | None] = (),
     ) -> tuple[Preparations, LoadedCases[_C]]:
         """The cases tokenised and cut; and these cases with all problems and notes. `check` refuses all of them where
         it raises: it is asked of each case while that is in memory. `steps` are as a `Plan`'s."""
@@ -98,7 +98,7 @@ class Plan:
     cases: LoadedCases[Any]
     group_size: int = 1
     """Cases that are scored together; see `engine.groups`."""
-    steps: Sequence[Steps | None] = ()
+    steps: Sequence[StepByStep | None] = ()
     """Of each case how it is measured, where some are finished as soon as nothing can be found of them; empty where all
     is measured of each."""
     settle: Callable[[], tuple[Measure, Path]] | None = None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import leakmeter
-from leakmeter.core.item import Steps
+from leakmeter.core.item import StepByStep
 from leakmeter.instruments.influence.controls import FalseAlarms
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.report import report
@@ -147,5 +147,5 @@ def test_a_run_says_which_way_it_was_measured_and_is_read_again(tmp_path: Path) 
 
 
 def test_steps_stand_in_what_a_run_keeps(by_steps: Any) -> None:
-    kept = [Steps(case.steps.in_placebo_sample, case.steps.in_control_sample) for case in by_steps]
+    kept = [StepByStep(case.steps.in_placebo_sample, case.steps.in_control_sample) for case in by_steps]
     assert kept == list(steps_of(N, seed=0))

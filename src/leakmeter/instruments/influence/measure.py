@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from leakmeter.core.item import ContextItem, Steps, measured_together
+from leakmeter.core.item import ContextItem, StepByStep, measured_together
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
 from leakmeter.core.measure import COUNT, NATS, NOISE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.needs import ItemNeeds
@@ -123,7 +123,7 @@ class Influence(Measure):
     def levels(self) -> bool:
         return self.search is not None
 
-    def steps(self, n_cases: int) -> Sequence[Steps | None]:
+    def steps(self, n_cases: int) -> Sequence[StepByStep | None]:
         """How each of the cases of one log is measured."""
         is_stepwise = not self.complete and self.search is None and self.controls > 0
         return steps_of(n_cases, self.seed) if is_stepwise else ()
@@ -176,7 +176,7 @@ class Influence(Measure):
         scored, noise = yield from self._of_pieces(item, responses)
         return list(_measurements(item, responses, scored, noise))
 
-    def _by_steps(self, item: ContextItem, response: tuple[int, ...], steps: Steps) -> Trial[list[Measurement]]:
+    def _by_steps(self, item: ContextItem, response: tuple[int, ...], steps: StepByStep) -> Trial[list[Measurement]]:
         stepwise = Stepwise(item, response, self.reduction)
         scored = [stepwise.scored]
         if (yield from stepwise.trial(steps)):

@@ -127,8 +127,8 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     piece = _piece(cases[0])
     if any(case.steps is not None for case in cases):
         ablated = (
-            "Each response was scored with its context and without it; where that left a disclosure possible, beside "
-            "contexts of other cases too, and with each piece of its own ablated. In each of these prompts"
+            "It was taken away, where a disclosure was possible also replaced by contexts of other cases and cut piece "
+            "by piece, and"
         )
     elif searched:
         ablated = f"It was searched: each {piece} was screened, those that mattered most were ablated in turn, and"
@@ -195,7 +195,7 @@ def _stepwise(cases: Sequence[InfluenceResult]) -> Iterator[str]:
     if last:
         yield (
             f"{last.total():,} responses were measured step by step: {last['whole']:,} with their context and without "
-            f"it alone, {last['controls']:,} beside contexts of other cases too, {last['pieces']:,} without each piece "
+            f"it only, {last['controls']:,} beside contexts of other cases too, {last['pieces']:,} without each piece "
             "as well. --complete measures everything of each."
         )
 

@@ -91,7 +91,7 @@ class KeptEmission(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptSteps(Record):
-    """See `core.item.Steps`."""
+    """See `core.item.StepByStep`."""
 
     placebo: Flag
     controls: Flag

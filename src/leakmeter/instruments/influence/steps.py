@@ -6,7 +6,7 @@
    the others and irrelevant texts too.
 3. Where a span is still left of which no piece of the context says the words, pieces are scored as of any case.
 
-Some cases are of samples (`core.item.Steps`), which are asked more whatever was found: what a log as a whole is said to
+Some cases are of samples (`core.item.StepByStep`), which are asked more whatever was found: what a log as a whole is said to
 be follows from these.
 """
 
@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from leakmeter.core.item import ContextItem, Steps
+from leakmeter.core.item import ContextItem, StepByStep
 from leakmeter.core.noise import neighbourhood_noise
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import Request, Trial
@@ -33,7 +33,7 @@ AVERAGED: Final = 200
 """Cases of a log, drawn at random, that are scored beside an irrelevant text whatever was found."""
 
 
-def steps_of(n_cases: int, seed: int) -> Sequence[Steps]:
+def steps_of(n_cases: int, seed: int) -> Sequence[StepByStep]:
     """How each of so many cases of one log is measured; none of a log that is measured completely."""
     if n_cases <= FEWEST:
         return ()
@@ -41,7 +41,7 @@ def steps_of(n_cases: int, seed: int) -> Sequence[Steps]:
     order = np.random.default_rng([seed, entropy]).permutation(n_cases)
     ranks = np.empty(n_cases, dtype=np.int64)
     ranks[order] = np.arange(n_cases)
-    return [Steps(placebo=bool(rank < AVERAGED), controls=bool(rank < FEWEST)) for rank in ranks]
+    return [StepByStep(placebo=bool(rank < AVERAGED), controls=bool(rank < FEWEST)) for rank in ranks]
 
 
 class Stepwise:
@@ -56,7 +56,7 @@ class Stepwise:
         self.noise: FloatArray | None = None
         """Of each token; None where the run has other cases measure it."""
 
-    def trial(self, steps: Steps) -> Trial[bool]:
+    def trial(self, steps: StepByStep) -> Trial[bool]:
         """Ask until nothing is left open but what pieces do; whether that is."""
         controls = list(self._item.controls)
         yield from self._ask(controls if steps.controls else (), placebo_alone=steps.placebo)
