@@ -6,8 +6,8 @@
    the others and irrelevant texts too.
 3. Where a span is still left of which no piece of the context says the words, pieces are scored as of any case.
 
-Some cases are of samples (`core.item.StepByStep`), which are asked more whatever was found: what a log as a whole is said to
-be follows from these.
+Some cases are of samples (`core.item.StepByStep`), which are asked more whatever was found: from these follows what a
+log as a whole is said to be.
 """
 
 from __future__ import annotations
