@@ -101,6 +101,9 @@ class Plan:
     steps: Sequence[StepByStep | None] = ()
     """Of each case how it is measured, where some are finished as soon as nothing can be found of them; empty where all
     is measured of each."""
+    telling: Callable[[Sequence[Any]], Sequence[float]] | None = None
+    """Of some cases how much each looks as if something were to be found, before it is measured; None where nobody can
+    tell."""
     settle: Callable[[], tuple[Measure, Path]] | None = None
     """Called once nothing else is refused, before a run is opened: gives what measures instead, and the directory where
     that is kept, which goes again where nothing comes to be measured."""

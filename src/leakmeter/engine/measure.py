@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -71,7 +71,7 @@ def measure_cases(
     *,
     groups: Sequence[range] | None = None,
     numbers: Sequence[int] | None = None,
-) -> Iterator[Part]:
+) -> Generator[Part]:
     """Each case's texts and measurements, in order: read where a part is finished, measured and written where not.
     Cases of a group (see `groups`; each alone by default) are scored together; last digits depend on it.
     `numbers` are of the parts to be measured, all by default. Once the model behind a server has changed

@@ -12,6 +12,7 @@ from leakmeter.commands.options import CaseSource, RunOptions, TextOption
 from leakmeter.core.loaded import Plan
 from leakmeter.engine.options import ModelOptions
 from leakmeter.instruments.influence.measure import Influence
+from leakmeter.instruments.influence.telling import telling
 from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def influence_command(
     loaded = read_cases(source or CaseSource(), response, needs_response=not measure.samples)
     prompts, run = prompts or PromptSettings(), run or RunOptions()
     steps = measure.steps(len(loaded.cases))
-    run_cases(Plan("influence", measure, prompts, loaded, steps=steps), run, inputs=[source])
+    plan = Plan("influence", measure, prompts, loaded, steps=steps, telling=telling)
+    run_cases(plan, run, inputs=[source])
 
 
 class InfluenceOptions(FunctionOptions, CallOptions, PromptSettings, Influence, CaseOptions): ...
