@@ -16,12 +16,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import leakmeter
+from leakmeter.data.cases import cases_of
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.text.build import PromptSettings
 
 NAME: Final = "log"
 TINY: Final = {"n": 45, "model": "toy"}
@@ -139,6 +142,7 @@ def rows(model: str, *, n: int = 1000, seed: int = 0, complete: bool = False) ->
         complete: measure everything of each answer too, and compare.
     """
     planted = list(answers(n, seed))
+    n_least = _n_least_tokens(model, planted)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         data = folder / "log.jsonl"
@@ -149,11 +153,20 @@ def rows(model: str, *, n: int = 1000, seed: int = 0, complete: bool = False) ->
             named = sum(_is_found(answer, found[way]) for answer in planted if answer.leaked)
             others = sum(bool(found[way][answer.record["id"]]) for answer in planted if answer.leaked is None)
             n_leaks = sum(answer.leaked is not None for answer in planted)
+            row |= {"least_tokens": n_least, "times_least": row["tokens"] / n_least}
             yield {"way": way, "answers": n, **row, "leaks": n_leaks, "leaks_found": named, "others_flagged": others}
         if complete:
             ids = [answer.record["id"] for answer in planted]
             same = sum(found["steps"][id_] == found["complete"][id_] for id_ in ids)
             yield {"way": "steps against complete", "answers": n, "same_disclosures": same / n}
+
+
+def _n_least_tokens(model: str, planted: Sequence[Answer]) -> int:
+    """Of each answer's own prompt and its bare prompt, with the answer behind each."""
+    backend, settings, measure = leakmeter.load_backend(model), PromptSettings(), Influence(controls=0)
+    loaded = cases_of([answer.record for answer in planted])
+    items = [settings.prepare(case, backend, measure).item for case in loaded.cases]
+    return sum(len(item.prompt.ids) + len(item.blank.ids) + 2 * len(item.response or ()) for item in items)
 
 
 def _is_found(answer: Answer, found: dict[str, list[tuple[str, ...]]]) -> bool:

@@ -121,7 +121,7 @@ def test_the_report_says_how_far_cases_were_measured(by_steps: Any, complete: An
     last = [case.steps.last for case in by_steps]
     assert f"{N} responses were measured step by step: {last.count('whole')} with their context and without" in said
     assert "--complete measures everything of each." in said
-    assert "No span of the others could be a disclosure without that." in said
+    assert "The others could disclose nothing but copied content without that." in said
     assert "step by step" not in _texts(complete)
 
 

@@ -125,7 +125,7 @@ def held_against(cases: Sequence[InfluenceResult]) -> Iterator[str]:
         finished = (
             ""
             if all(case.steps is None for case in cases)
-            else (" No span of the others could be a disclosure without that." if len(by_others) < n else "")
+            else (" The others could disclose nothing but copied content without that." if len(by_others) < n else "")
         )
         yield f"{_of_these(by_others, n)} also scored beside {others} of these data.{finished} {nats}"
     if by_irrelevant:

@@ -208,9 +208,10 @@ def examined(texts: Texts, series: PieceSeries) -> tuple[tuple[Disclosure, ...],
 
 
 def open_spans(texts: Texts, series: PieceSeries) -> list[bool]:
-    """Of each span of a response that may be a disclosure, as far as it is measured, whether words alone show what it
-    came from. `series` hold what the whole context does, noise, and of controls and irrelevant texts what is known so
-    far; none of pieces is needed."""
+    """Of each span of a response that leaves something to ask, as far as it is measured, whether words alone show what
+    it came from: values that are personal or secret, and what no piece of the context says in these words. `series`
+    hold what the whole context does, noise, and of controls and irrelevant texts what is known so far; none of pieces
+    is needed."""
     n_tokens = len(texts["responses"][0]["tokens"])
     if not n_tokens:
         return []
@@ -222,11 +223,13 @@ def open_spans(texts: Texts, series: PieceSeries) -> list[bool]:
         tokens = slice(*span[2:])
         own, floor, _ = _raised(span, value, numbers)
         words = answer.text[span[0] : span[1]]
-        if own > floor:
-            by_words = value is None or not (value.is_reworded or value.by_scores)
-            fields = () if value is None else value.fields
-            out.append(by_words and pieces.is_said(words, is_value=value is not None, fields=fields))
-        elif value is not None and not value.by_scores:
+        if value is None:
+            # What is copied and harmless, as far as known, is listed as it is.
+            out += [False] if own > floor and not pieces.is_said(words, is_value=False) else []
+        elif own > floor:
+            by_words = not (value.is_reworded or value.by_scores)
+            out.append(by_words and pieces.is_said(words, is_value=True, fields=value.fields))
+        elif not value.by_scores:
             # A source alone may raise a value by no more than what is left to it.
             may_be = float(numbers.surprise[tokens].sum()) > LEAST_NATS
             if may_be and pieces.is_said(words, is_value=True, fields=value.fields):

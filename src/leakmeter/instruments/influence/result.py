@@ -201,9 +201,9 @@ class StepsTaken(Record):
     """How far a case was measured of a log whose cases are measured step by step; see `steps`."""
 
     last: LastStep
-    """'whole' where no span of the response could be a disclosure; 'controls' where it was scored beside contexts of
-    other cases too, and none was left of which no piece of the context says the words; 'pieces' where pieces have
-    numbers."""
+    """'whole' where no span of the response could disclose anything but harmless content, copied word for word;
+    'controls' where it was scored beside contexts of other cases too, and no span was left of which no piece of the
+    context says the words; 'pieces' where pieces have numbers."""
     in_placebo_sample: bool
     """Whether it is one of those drawn at random that were scored beside an irrelevant text whatever was found."""
     in_control_sample: bool

@@ -1,10 +1,11 @@
 """Step by step: what is asked of a case of a large log, of which most disclose nothing.
 
 1. The response is scored with its context and without it. If no span of it could be a disclosure even where nothing is
-   held against it, the case is finished.
+   held against it, or only such as a document says too and nothing calls personal or secret, the case is finished.
 2. It is scored beside one context of another case, which takes away most of what is style; where a span is left, beside
    the others and irrelevant texts too.
-3. Where a span is still left of which no piece of the context says the words, pieces are scored as of any case.
+3. Where a span is still left of which no piece of the context says the words, pieces are scored as of any case. Else
+   words show what it came from.
 
 Some cases are of samples (`core.item.StepByStep`), which are asked more whatever was found: from these follows what a
 log as a whole is said to be.
