@@ -149,8 +149,8 @@ def _without_a_model(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if options.scenario == jobs.NAME:
         return jobs.rows(**jobs.TINY) if options.tiny else jobs.rows(options.model)
     if options.scenario == log.NAME:
-        sizes = log.TINY if options.tiny else {"n": options.answers, "model": options.model}
-        return log.rows(seed=options.seed, complete=options.check or options.tiny, **sizes)
+        of_log = log.TINY if options.tiny else {"n": options.answers, "model": options.model}
+        return log.rows(seed=options.seed, complete=options.check or options.tiny, **of_log)
     if options.scenario == int8.NAME:
         return int8.rows(**int8.TINY) if options.tiny else int8.rows(options.model)
     if options.scenario == intervals.NAME:
