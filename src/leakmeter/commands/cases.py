@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands import output
-from leakmeter.commands.budget import Budget, Order
 from leakmeter.commands.dry_run import predict_cases
 from leakmeter.commands.options import RunOptions
+from leakmeter.commands.time_limit import Order, TimeLimit
 from leakmeter.core import registry
 from leakmeter.core.case import Case, Document, unmeasured_answers, unmeasured_text
 from leakmeter.core.loaded import LoadedCases
@@ -49,7 +49,7 @@ def run_cases(
     what was wrong with a case, which tell of the texts; `hides_paths`: files may be called by the names of people, and
     are left out of the command line that is kept, as are the words that it `hides`.
     """
-    budget = _budget_of(run, plan)
+    limit = _time_limit_of(run, plan)
     read = (plan.settings, run.model, Path(run.model), *inputs)
     if not public:
         for note in plan.cases.notes:
@@ -88,7 +88,7 @@ def run_cases(
     kind = registry.instrument(plan.instrument).result
     findings: dict[str, float] = {}
     order = None
-    if budget is not None and plan.telling is not None:
+    if limit is not None and plan.telling is not None:
         telling = plan.telling(kept.cases)
         order = Order.of([max(telling[at.start : at.stop]) for at in ready.groups], seed=0)
     is_interrupted = False
@@ -125,7 +125,7 @@ def run_cases(
                         yield each
                         # What was measured before costs no time; something is measured in any case.
                         is_new = len(done) > n_kept
-                        if budget is not None and is_new and time.monotonic() - began >= budget.seconds:
+                        if limit is not None and is_new and time.monotonic() - began >= limit.seconds:
                             return
                 except KeyboardInterrupt:
                     if has_no_part:
@@ -138,9 +138,9 @@ def run_cases(
                     output.print_json(result.to_dict())
             if is_interrupted:
                 raise KeyboardInterrupt
-            if budget is not None and len(done) < n_cases:
-                raise _BudgetSpentError
-    except _BudgetSpentError:
+            if limit is not None and len(done) < n_cases:
+                raise _TimeOverError
+    except _TimeOverError:
         pass
     except KeyboardInterrupt:
         if shown and not has_no_part:
@@ -154,7 +154,7 @@ def run_cases(
             output.tell(f"{len(shown):,} of {n_all:,} cases{of_part} are measured; {why}")
         raise
     unfinished = ""
-    if order is not None and budget is not None:
+    if order is not None and limit is not None:
         # Results are those of the order of the cases, whatever the order in which they were measured.
         ids = ready.prepared.ids
         measured = [id_ for id_ in ids if id_ in done]
@@ -163,7 +163,7 @@ def run_cases(
             output.print_json(result.to_dict())
         if len(done) < n_cases:
             found = {id_ for id_, result in zip(measured, shown, strict=True) if _is_found(result)}
-            unfinished = _proven(order, budget, [ids[at.start : at.stop] for at in ready.groups], done, found)
+            unfinished = _proven(order, limit, [ids[at.start : at.stop] for at in ready.groups], done, found)
     if run.name not in (None, kept_name) and not public:
         output.tell(f"the run was finished before and keeps its name; '{run.name}' is ignored")
     if part is not None:
@@ -189,28 +189,28 @@ def run_cases(
     return shown
 
 
-class _BudgetSpentError(Exception):
+class _TimeOverError(Exception):
     """Ends the measurement of a run that is not finished."""
 
 
-def _budget_of(run: RunOptions, plan: Plan) -> Budget | None:
+def _time_limit_of(run: RunOptions, plan: Plan) -> TimeLimit | None:
     if run.budget is None:
         return None
     if plan.telling is None:
         raise UsageError("--budget is for influence of a log, whose answers differ in how telling they look")
     if run.part is not None:
         raise UsageError("a slice is measured in its own order; give --budget without --part")
-    return Budget.parsed(run.budget)
+    return TimeLimit.parsed(run.budget)
 
 
 def _proven(
-    order: Order, budget: Budget, parts: Sequence[Sequence[str]], done: Container[str], found: Container[str]
+    order: Order, limit: TimeLimit, parts: Sequence[Sequence[str]], done: Container[str], found: Container[str]
 ) -> str:
-    """What the cases that were looked at within a budget prove of the others, by the ids of the cases of each part."""
+    """What the cases that were looked at within a limit prove of the others, by the ids of the cases of each part."""
     are_done = [number for number, ids in enumerate(parts) if all(id_ in done for id_ in ids)]
     are_found = [number for number in are_done if any(id_ in found for id_ in parts[number])]
     noun = "response" if all(len(ids) == 1 for ids in parts) else "response or conversation"
-    return order.proves(budget, are_found, are_done, noun)
+    return order.proves(limit, are_found, are_done, noun)
 
 
 def _is_found(result: AnyResult) -> bool:

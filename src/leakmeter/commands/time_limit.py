@@ -24,7 +24,7 @@ _ALPHA: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class TimeLimit:
     """Time that a command may measure."""
 
     text: str
@@ -32,7 +32,7 @@ class Budget:
     seconds: float
 
     @classmethod
-    def parsed(cls, text: str) -> Budget:
+    def parsed(cls, text: str) -> TimeLimit:
         """A number of seconds, minutes or hours, such as 90s, 10m or 1.5h."""
         match = _TIME.fullmatch(text)
         if match is None or not float(match[1]):
@@ -56,7 +56,7 @@ class Order:
         ranked = sorted(range(n), key=lambda part: -telling[part])
         return cls(tuple(dict.fromkeys(chain.from_iterable(zip(ranked, drawn, strict=True)))), tuple(drawn))
 
-    def proves(self, budget: Budget, found: Collection[int], done: Collection[int], noun: str) -> str:
+    def proves(self, limit: TimeLimit, found: Collection[int], done: Collection[int], noun: str) -> str:
         """What those that are `done` prove of the others, in sentences; `found` are those among them that disclose
         something personal or secret. The bound is that of Buonaccorsi (1987) for draws without replacement."""
         n, n_done = len(self.parts), len(done)
@@ -65,7 +65,7 @@ class Order:
         most = max(0, upper_limit(n, len(begun), n_found, _ALPHA) - len(found))
         left = n - n_done
         return (
-            f"{n_done:,} of {counted(n, noun)} were looked at within {budget.text}: {len(begun):,} drawn at random, "
+            f"{n_done:,} of {counted(n, noun)} were looked at within {limit.text}: {len(begun):,} drawn at random, "
             f"and {n_done - len(begun):,} that looked most telling. {len(found):,} of them disclose personal or secret "
             f"data, {n_found:,} of those drawn at random. So at most {min(most, left):,} of the {left:,} that were not "
             f"looked at do ({min(most, left) / max(1, left):.1%}), with 95\u00a0% confidence."

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from leakmeter.cli import main
-from leakmeter.commands.budget import Budget, Order
+from leakmeter.commands.time_limit import Order, TimeLimit
 from leakmeter.core.case import Case, Document
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.telling import telling
@@ -20,13 +20,13 @@ from leakmeter.stats.hypergeometric import upper_limit
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90.0), ("10m", 600.0), ("1.5h", 5400.0)])
 def test_a_budget_is_a_number_and_a_unit(text: str, seconds: float) -> None:
-    assert Budget.parsed(text).seconds == seconds
+    assert TimeLimit.parsed(text).seconds == seconds
 
 
 @pytest.mark.parametrize("text", ["10", "m", "0s", "-1m", "1d", "1e9s", "٣m", "10 m", ""])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"such as 90s, 10m or 1\.5h"):
-        Budget.parsed(text)
+        TimeLimit.parsed(text)
 
 
 def test_the_most_telling_come_first_and_random_ones_between() -> None:
@@ -50,7 +50,7 @@ def test_what_is_proved_of_the_rest_holds() -> None:
         looks = [float(part in leaks and part % 2) for part in range(n)]
         order = Order.of(looks, seed=trial)
         done = order.parts[:120]
-        said = order.proves(Budget.parsed("1m"), leaks & set(done), done, "response")
+        said = order.proves(TimeLimit.parsed("1m"), leaks & set(done), done, "response")
         (most,) = re.findall(r"at most (\d+) of the", said)
         wrong += len(leaks - set(done)) > int(most)
     assert wrong <= 0.05 * 200 + 2 * (200 * 0.05 * 0.95) ** 0.5
@@ -58,7 +58,7 @@ def test_what_is_proved_of_the_rest_holds() -> None:
 
 def test_the_bound_counts_what_was_drawn_and_what_was_found() -> None:
     order = Order(parts=tuple(range(100)), drawn=tuple(range(100)))
-    said = order.proves(Budget.parsed("10m"), [0, 1], range(50), "response")
+    said = order.proves(TimeLimit.parsed("10m"), [0, 1], range(50), "response")
     most = upper_limit(100, 50, 2, 0.05) - 2
     assert f"So at most {most} of the 50 that were not looked at do" in said
     assert "50 of 100 responses were looked at within 10m: 50 drawn at random, and 0 that looked most telling." in said
