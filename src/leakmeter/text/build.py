@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Final, Literal, get_args
 
 from leakmeter.core.backend import Backend, Tokenizer, response_texts
@@ -233,9 +234,8 @@ def prepare(
         item = replace(item, controls=_control_prompts(others, layout, window, n_after))
     n_cut = n_before - len(layout.tokens)
     places = None if settings.sensitive is None else tuple(sensitive.read(settings.sensitive).find(layout.context))
-    texts = {"context": layout.context, "query": query, **_sensitive_texts(places, settings.region)}
-    return PreparedContext(
-        replace(item, texts_of=lambda ids: {**texts, "responses": [response_texts(ids, tokenizer)]}),
+    prepared = PreparedContext(
+        item,
         layout.context,
         bounds,
         query,
@@ -249,6 +249,20 @@ def prepare(
         control_words=controls.words_of_some(others, case.response),
         emission=emission_texts(case),
     )
+    return replace(prepared, item=replace(item, texts_of=partial(_texts_of, prepared, tokenizer)))
+
+
+def _texts_of(prepared: PreparedContext, tokenizer: Tokenizer, response: Sequence[int]) -> JsonObject:
+    """What finds disclosures while a case is measured reads the same texts as a report does."""
+    return {
+        **prepared.texts(),
+        "context": prepared.context,
+        "query": prepared.query,
+        "documents": [{"name": name, "start": start, "end": end} for name, start, end in prepared.documents],
+        "spans": [asdict(span) for span in prepared.item.spans],
+        "sampled": prepared.item.response is None,
+        "responses": [response_texts(response, tokenizer)],
+    }
 
 
 def _check_texts(case: Case) -> None:
