@@ -27,7 +27,7 @@ BLOCK: Final = 100
 """Cases of which one, drawn at random, is checked; of the first so many it is the first."""
 
 MEASURING_NOISE: Final = 10
-"""Cases at the beginning of a run each of which measures noise, which takes three times the tokens of a clean answer."""
+"""Cases at the beginning of a run each of which measures noise, which takes more than all else of a clean answer."""
 CHECKED_WITHOUT: Final = 10
 """Cases that are checked after these, of which one measures noise."""
 _EXACT: Final = ("float32", "float64")

@@ -234,6 +234,12 @@ def open_spans(texts: Texts, series: PieceSeries) -> list[bool]:
             may_be = float(numbers.surprise[tokens].sum()) > LEAST_NATS
             if may_be and pieces.is_said(words, is_value=True, fields=value.fields):
                 out.append(False)
+    # Of a value that scores alone tell its own field decides, whatever other contexts do.
+    for value in answer.known:
+        span = (value.start, value.end, *_tokens_of(answer.edges, value.start, value.end))
+        if value.by_scores and not value.is_reworded:
+            _, floor, _ = _raised(span, value, numbers)
+            out += [False] if float(numbers.whole[slice(*span[2:])].sum()) > floor else []
     return out
 
 
