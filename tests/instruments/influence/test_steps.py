@@ -58,6 +58,22 @@ def test_what_is_disclosed_is_the_same_as_if_everything_were_measured(by_steps: 
     assert all(case.steps is None for case in complete)
 
 
+def test_values_of_records_are_the_same_too() -> None:
+    drawn, rows = random.Random(5), list[dict[str, Any]]()
+    for i in range(FEWEST + 20):
+        person = drawn.choice(_NAMES)
+        department, score = drawn.choice(("Marketing", "Legal", "Housing", "Claims")), drawn.randrange(300, 850)
+        record = {"name": person, "department": department, "credit_score": score, "late": drawn.random() < 0.5}
+        said = (f"{person} works in {department}.", f"The score is {score}.", "I cannot say that.", "All is well.")
+        rows.append({"id": f"r{i}", "context": json.dumps(record), "query": "Who?", "response": drawn.choice(said)})
+    stepwise, everything = leakmeter.influence("toy", rows), leakmeter.influence("toy", rows, complete=True)
+    for one, other in zip(stepwise, everything, strict=True):
+        said_by = [[(d.text, d.kind, d.places) for d in case.disclosed if d.is_sensitive] for case in (one, other)]
+        assert said_by[0] == said_by[1]
+    assert any(case.disclosed for case in stepwise)
+    assert any(case.steps.last == "whole" for case in stepwise)
+
+
 def test_a_clean_answer_costs_two_prompts(by_steps: Any) -> None:
     clean = [case for case in by_steps if case.steps.last == "whole" and not case.steps.in_placebo_sample]
     assert [case for case in by_steps if case.disclosed and case.steps.last == "whole"] == []
