@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.commands import output
 from leakmeter.commands.dry_run import predict_cases
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from leakmeter.data.formats import DataFormat
     from leakmeter.engine.slices import Slice
     from leakmeter.results.result import AnyResult, PartContent
+
+
+_FIRST_PAGE: Final = 8
+"""Cases after which a page is first written while others are measured."""
 
 
 def run_cases(
@@ -93,6 +97,7 @@ def run_cases(
         order = Order.of([max(telling[at.start : at.stop]) for at in ready.groups], seed=0)
     is_interrupted = False
     done: dict[str, PartContent] = {}
+    page = None if run.html is None or public else _GrowingPage(run.html, n_cases // plan.measure.parts, command)
     # What a guarantee of privacy covers is the whole run.
     has_no_part = public or part is not None or plan.settle is not None
     watch = nullcontext(Callbacks()) if public else progress(backend, n_cases, findings)
@@ -134,6 +139,8 @@ def run_cases(
 
             for result in watched(parts(), make, findings, is_of_run=kind.is_of_run):
                 shown.append(result)
+                if page is not None:
+                    page.grow(shown)
                 if run.json and order is None:
                     output.print_json(result.to_dict())
             if is_interrupted:
@@ -187,6 +194,23 @@ def run_cases(
     if kept.problems:
         output.tell(output.left_out(kept.problems, public=public))
     return shown
+
+
+class _GrowingPage:
+    """The page of a run that is not finished: written again whenever twice as many cases are measured."""
+
+    def __init__(self, path: Path, n_cases: int, command: str) -> None:
+        self._path, self._n_cases, self._command = path, n_cases, command
+        self._next = _FIRST_PAGE
+
+    def grow(self, shown: Sequence[AnyResult]) -> None:
+        if self._next <= len(shown) < self._n_cases:
+            self._next = 2 * len(shown)
+            so_far = (
+                f"{len(shown):,} of {self._n_cases:,} cases are measured so far. This page is written again when there "
+                "are twice as many, and at the end."
+            )
+            output.write_page(self._path, shown, self._command, None, unfinished=so_far)
 
 
 class _TimeOverError(Exception):
