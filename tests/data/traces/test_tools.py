@@ -42,13 +42,13 @@ def read_of(case: Case) -> dict[str, str]:
     }
 
 
-def check_agent(found: ReadCases, name: str) -> None:
+def check_agent(found: ReadCases, name: str, talk: str = "talk-1") -> None:
     assert found.format == name
     word, booked, said = found.cases
     assert [case.response for case in found.cases] == [WORD, ARGUMENTS, ANSWER]
-    assert word.emission == Emission("talk-1", 2)
-    assert booked.emission == Emission("talk-1", 2, "tool", "calendar.create")
-    assert said.emission == Emission("talk-1", 3)
+    assert word.emission == Emission(talk, 2)
+    assert booked.emission == Emission(talk, 2, "tool", "calendar.create")
+    assert said.emission == Emission(talk, 3)
     assert word.id == booked.id.removesuffix(" calendar.create") != said.id
     # Each has read what stands in its own prompt.
     assert read_of(word) == read_of(booked) == {"boats.md": BOATS, "hours.md": HOURS}
@@ -94,9 +94,20 @@ def test_a_table_of_phoenix_is_read_with_times_and_with_lists_in_its_cells(tmp_p
     check_agent(loaded(tmp_path / "spans.parquet"), "openinference")
 
 
-def test_the_own_log_has_the_answer_of_an_agent() -> None:
-    (case,) = loaded(logged_agents.own()).cases
-    assert (case.response, list(read_of(case))) == (ANSWER, ["boats.md", "hours.md", "calendar.create#1"])
+def test_the_own_log_has_the_calls_and_the_answer_of_an_agent(tmp_path: Path) -> None:
+    lines = logged_agents.own()
+    check_agent(loaded(lines), "leakmeter", TRACE)
+    reader = TraceReader(write(tmp_path / "log.jsonl", lines))
+    answers = [one for one in reader if isinstance(one, LoggedAnswer)]
+    assert [(one.recipient, one.n_hidden_calls) for one in answers] == [
+        ("reader-1", 2), ("tool:calendar.create", 2), ("reader-1", 4)
+    ]  # fmt: skip
+    assert (reader.n_before_reading, reader.refused) == (1, {})
+    # An older line says neither turn nor which of the hidden calls are measured.
+    older = {name: value for name, value in lines[-1].items() if name not in ("turn", "unmeasured_calls")}
+    found = loaded([older])
+    assert [case.emission for case in found.cases] == [Emission(TRACE, 1)]
+    assert any("did not see" in note for note in found.notes)
 
 
 def test_emissions_are_chosen_by_channel_and_turn() -> None:

@@ -58,6 +58,10 @@ class TraceSpan:
     """Of a retrieval: id, text, and name of each; of a call those that its record has beside it."""
     n_hidden: int = 0
     """Of a call: others that its record counts."""
+    n_measured: int = 0
+    """How many of them are runs of tools, or have records of their own."""
+    turn: int = 0
+    """Of a call: its number in its trace, where its record says it."""
     is_interrupted: bool = False
     is_rebuilt: bool = False
 

@@ -160,7 +160,7 @@ def _of_call(
                     documents=found.documents,
                     absent=found.absent,
                     n_hidden_calls=n_hidden + call.n_hidden,
-                    n_unmeasured_calls=n_unmeasured + call.n_hidden,
+                    n_unmeasured_calls=n_unmeasured + call.n_hidden - call.n_measured,
                     n_tools=call.n_tools,
                     n_empty_documents=found.n_empty,
                     finish_reason=reply.ended,
@@ -171,7 +171,7 @@ def _of_call(
                     channel=each.channel,
                     begun=each.begun and replace(each.begun, name=f"assistant {len(messages) + 1}"),
                     conversation=tree.conversation(call),
-                    turn=number,
+                    turn=call.turn or number,
                 )
             )
     return out
