@@ -204,9 +204,9 @@ def cases_of(
                 is_nothing = not (found.cases or found.n_before_reading)
                 if is_nothing or any(each.case.response is None for each in found.cases):
                     _check_unanswered(row, shape, on_rows)
-            if preset is not None or any(each.case.messages for each in found.cases):
+            if found.cases and (preset is not None or any(each.case.messages for each in found.cases)):
                 held = row.content if isinstance(row.content, dict) else {}
-                n_hidden += bool(held.get("n_hidden")) or has_reasoned(held)
+                n_hidden += _has_hidden(held, found, emissions)
             for each in found.cases:
                 if each.case.id in seen:
                     where = seen[each.case.id].place or seen[each.case.id].where
@@ -292,6 +292,15 @@ def _good(
                 yield row, _filled(fields) if row.is_table else fields
         except DataError as error:
             bad(error)
+
+
+def _has_hidden(held: JsonObject, found: ChatCases, emissions: EmissionOptions) -> bool:
+    """Whether a row has reasoning or other calls that are not measured."""
+    n_hidden, n_reasoned = (n if isinstance(n := held.get(name), int) else 0 for name in ("n_hidden", "n_reasoned"))
+    if "reasoning" not in emissions.channels:
+        return n_hidden > 0 or has_reasoned(held)
+    channels = {each.case.emission.channel for each in found.cases if each.case.emission is not None}
+    return n_hidden > n_reasoned or ("reasoning" not in channels and has_reasoned(held))
 
 
 def _filled(fields: Fields) -> JsonObject:

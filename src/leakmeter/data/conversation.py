@@ -199,8 +199,10 @@ def _of_message(held: object, number: int, where: str) -> Iterator[ConversationE
                 yield ConversationEntry(of_role, text, label if isinstance(label, str) else name, role, number)
         else:
             yield from _of_part(part, role, number, f"{at}: part {n}")
-    for field in foreign.REASONING:
-        if role == "assistant" and isinstance(text := turn.get(field), str) and text.strip():
+    if role == "assistant":
+        # Some servers have one thought under several names.
+        fields = dict.fromkeys(text for name in foreign.REASONING if isinstance(text := turn.get(name), str))
+        for text in filter(str.strip, fields):
             yield ConversationEntry("reasoning", text, role=role, message=number)
     for call in turn.calls:
         made = _call(call, role, number, at)

@@ -279,6 +279,8 @@ def _part(logged: Any) -> ContentPart:
         return ContentPart("text", refused, logged)
     text = next((held for name in ("text", "content") if isinstance(held := get(name), str)), None)
     kind = _plain(get("type") or get("block_type"))
+    if kind is None and get("thought") is True:
+        kind = "reasoning"  # Google's mark of a text
     if kind is None and text is None and isinstance(logged, Mapping) and len(logged) == 1:
         # Bedrock's parts have their kind as the one name.
         (kind,) = logged
@@ -435,8 +437,8 @@ def text_of(value: Any) -> str | None:
 
 def reasoning_text(part: Any) -> str:
     """What a part of reasoning says; empty where it is sealed."""
-    held = part.get("reasoningContent", part) if isinstance(part, Mapping) else part
-    for name in ("reasoningText", "reasoning"):
+    held = part
+    for name in ("message_content", "reasoningContent", "reasoningText", "reasoning"):
         held = held[name] if isinstance(held, Mapping) and isinstance(held.get(name), Mapping) else held
     get = getter(held)
     for name in ("text", "thinking", "content", "reasoning", "summary", "reasoning_text"):

@@ -53,6 +53,7 @@ class TraceReader:
         start: for each file, where to begin, as `offsets` said; only of whole records.
         seen: says of trace and span whether it was read before; such calls are left out.
         on_bytes: told how many bytes of how many were read.
+        reasoning: give what models thought too, as answers on the channel 'reasoning', which nobody received.
 
     Raises:
         UnknownNameError: there is no such format.
@@ -78,6 +79,7 @@ class TraceReader:
         start: Mapping[str, int] | None = None,
         seen: Callable[[str, str], bool] | None = None,
         on_bytes: Callable[[int, int], None] | None = None,
+        reasoning: bool = False,
     ) -> None:
         if format is not None and format not in FORMATS:
             raise UnknownNameError("format of logs", format, FORMATS)
@@ -89,6 +91,7 @@ class TraceReader:
         self._leave_out = absent_documents == "leave-out"
         self._seen = seen
         self._on_bytes = on_bytes
+        self._has_reasoning = reasoning
         self.offsets: dict[str, int] = {str(path): (start or {}).get(str(path), 0) for path in self._sources}
         """For each file, how far everything was read and given out: bytes, unpacked, or rows of Parquet."""
         self.size: int | None = None
@@ -204,7 +207,7 @@ class TraceReader:
             return []
         if self.format == openai.FORMAT.name:
             spans = openai.joined(spans)
-        outcome = outcome_of(spans, self.format or "", leave_out=self._leave_out)
+        outcome = outcome_of(spans, self.format or "", leave_out=self._leave_out, has_reasoning=self._has_reasoning)
         self.n_hidden_calls += outcome.n_hidden
         self.n_before_reading += outcome.n_before_reading
         if self._seen is None:
@@ -299,7 +302,7 @@ def _distinct(names: Iterable[str], taken: Iterable[str]) -> Iterator[str]:
 
 
 def _read(name: str, rows: Iterable[tuple[DataRow, Fields]]) -> Iterator[tuple[DataRow, ChatCases | DataError]]:
-    reader = TraceReader((), format=name)
+    reader = TraceReader((), format=name, reasoning=True)
     # A session may have traces at several places of a log, the newest first: turns are counted when all are read.
     read: list[tuple[DataRow, LoggedAnswer | DataError]] = []
     for outcome in reader.answers_of(("", DataRow(0, "", row.where, fields)) for row, fields in rows):
@@ -307,7 +310,8 @@ def _read(name: str, rows: Iterable[tuple[DataRow, Fields]]) -> Iterator[tuple[D
             error = DataError(f"{outcome.where}: {outcome.reason.sentence}")
             read.append((DataRow(0, "", outcome.where), error))
         else:
-            read.append((DataRow(0, "", outcome.where, {"n_hidden": outcome.n_unmeasured_calls}), outcome))
+            counts = {"n_hidden": outcome.n_unmeasured_calls, "n_reasoned": outcome.n_reasoned}
+            read.append((DataRow(0, "", outcome.where, counts), outcome))
     turns = _turns([answer for _, answer in read if isinstance(answer, LoggedAnswer)])
     for row, answer in read:
         if isinstance(answer, DataError):
