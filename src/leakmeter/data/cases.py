@@ -639,7 +639,7 @@ class _CasesRead:
         for each, _ in self.found if emissions.turns == "last" else ():
             if (emission := each.case.emission) is not None:
                 last[emission.conversation] = max(last.get(emission.conversation, 0), emission.turn)
-        seen = {_said(each) for each, _ in self.found if each.is_own}
+        seen = {said_by(each) for each, _ in self.found if each.is_own}
         cases: list[Case] = []
         references: list[str | None] = []
         for each, reference in self.found:
@@ -647,7 +647,7 @@ class _CasesRead:
             if last and emission is not None and emission.turn < last[emission.conversation]:
                 continue
             if not each.is_own:
-                if (said := _said(each)) in seen:
+                if (said := said_by(each)) in seen:
                     continue
                 seen.add(said)
             cases.append(each.case)
@@ -685,7 +685,7 @@ _CHANNEL_NOUNS: Final = {
 }
 
 
-def _said(each: ChatCase) -> tuple[object, ...]:
+def said_by(each: ChatCase) -> tuple[object, ...]:
     """What was said, and after what: equal where one emission was logged twice."""
     case = each.case
     channel = "answer" if case.emission is None else case.emission.channel

@@ -234,10 +234,13 @@ def ids_of(conversation: str, emissions: Sequence[Emission]) -> list[str]:
     if len(emissions) == 1:
         return [conversation]
     names = Names()
-    whom = {"answer": "", "reasoning": " reasoning"}
-    return [
-        names.own(f"{conversation}.{each.turn}{whom.get(each.channel, f' {each.recipient}')}") for each in emissions
-    ]
+    return [names.own(id_of(each)) for each in emissions]
+
+
+def id_of(emission: Emission) -> str:
+    """Conversation, turn, and who or what received it, but for the user."""
+    whom = {"answer": "", "reasoning": " reasoning"}.get(emission.channel, f" {emission.recipient}")
+    return f"{emission.conversation}.{emission.turn}{whom}"
 
 
 def _with_more(messages: tuple[Message, ...], marker: ContextMarker | None, where: str) -> tuple[Message, ...]:

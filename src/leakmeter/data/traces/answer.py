@@ -231,6 +231,7 @@ class Reason(StrEnum):
     MALFORMED = "malformed", "The record is no JSON object or no UTF-8, has a field twice, or is nested too deep."
     TOO_LONG = "too-long", "The record is too long to be read."
     NOT_OF_FORMAT = "not-of-format", "The record lacks the fields of its format."
+    NO_CASE = "no-case", "The record is no case: 'leakmeter influence --data' of the log says what it lacks."
     OTHER_VERSION = "other-version", "The record comes from a newer version of leakmeter's log; update leakmeter."
     TOO_MANY_SPANS = "too-many-spans", "The trace has too many spans, or too much text, to be read."
     SAME_ID = "same-id", "Another call of the trace has the same id but other texts."
