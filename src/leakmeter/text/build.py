@@ -116,7 +116,7 @@ class PromptSettings(templates.TemplateOptions):
 
     def with_controls(self, cases: Sequence[Case], measure: Measure) -> Sequence[Case]:
         """Each with contexts of other cases that share nothing with its answer; see `controls`."""
-        return controls.with_controls(cases, measure.controls, region=self.region) if measure.controls else cases
+        return controls.with_controls(cases, measure.n_controls, region=self.region) if measure.n_controls else cases
 
     def prepare(self, case: Case, backend: Backend, measure: Measure) -> PreparedContext:
         if case.response is not None and measure.samples > 1:
@@ -136,7 +136,7 @@ class PromptSettings(templates.TemplateOptions):
             n_reserved=measure.max_new_tokens,
             recognise=recognise,
             levels=measure.levels,
-            n_controls=measure.controls,
+            n_controls=measure.n_controls,
         )
 
     def unit_of(self, case: Case, default: str = "sentence") -> str:
@@ -233,7 +233,9 @@ def prepare(
         item = replace(item, controls=_control_prompts(others, layout, window, n_after))
     n_cut = n_before - len(layout.tokens)
     places = None if settings.sensitive is None else tuple(sensitive.read(settings.sensitive).find(layout.context))
+    words = controls.words_of_some(others, case.response)
     texts = {"context": layout.context, "query": query, **_sensitive_texts(places, settings.region)}
+    texts |= {"control_words": words} if words else {}
     return PreparedContext(
         replace(item, texts_of=lambda ids: {**texts, "responses": [response_texts(ids, tokenizer)]}),
         layout.context,
@@ -246,7 +248,7 @@ def prepare(
         decoding=case.decoding,
         sensitive=places,
         region=settings.region,
-        control_words=controls.words_of_some(others, case.response),
+        control_words=words,
         emission=emission_texts(case),
     )
 
