@@ -151,13 +151,17 @@ def test_what_is_no_case_is_refused_and_counted(tmp_path: Path) -> None:
     lost = {**transcripts.ALONE, "vault": {"name": "Bo Lind"}}
     failed = {**transcripts.ALONE, "id": "t2", "messages": [*transcripts.ALONE["messages"][:2],
               {"role": "assistant", "content": "[ERROR: no credit, code 402]"}]}  # fmt: skip
+    nested: Any = {}
+    for _ in range(100):
+        nested = {"metadata": nested}
     path = tmp_path / "log.jsonl"
-    path.write_text(f"{json.dumps(transcripts.ALONE)}\nno json\n" + "\n".join(map(json.dumps, (lost, failed))))
+    records = (lost, failed, {**transcripts.ALONE, "id": "t3", **nested})
+    path.write_text(f"{json.dumps(transcripts.ALONE)}\nno json\n" + "\n".join(map(json.dumps, records)))
     reader = TraceReader(path)
     (answer,) = [one for one in reader if isinstance(one, LoggedAnswer)]
     assert answer.answer == ANSWER
-    assert reader.refused == {Reason.MALFORMED: 1, Reason.NO_CASE: 1, Reason.FAILED: 1}
-    assert (reader.n_records, reader.n_answers, reader.format) == (4, 1, "agentleak")
+    assert reader.refused == {Reason.MALFORMED: 2, Reason.NO_CASE: 1, Reason.FAILED: 1}
+    assert (reader.n_records, reader.n_answers, reader.format) == (5, 1, "agentleak")
     # In a chat of texts alone, nothing was read but what the user said.
     chat = [{"role": role, "content": f"{role} {n}"} for n in (1, 2) for role in ("user", "assistant")]
     reader = TraceReader(log(tmp_path / "chat.jsonl", chat))

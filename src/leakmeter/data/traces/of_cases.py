@@ -45,8 +45,19 @@ class CaseAnswers:
         self._repeatable: dict[int, bool] = {}
         """Of turns that were given out, by their hashes, whether another row may have them as its own."""
 
-    def of_rows(self, preset: DataFormat, rows: Iterable[tuple[DataRow, Fields]]) -> Iterator[Found]:
-        for row, content in preset.read(rows):
+    def of_rows(self, preset: DataFormat, rows: Iterable[DataRow]) -> Iterator[Found]:
+        bad: list[Refused] = []
+
+        def good() -> Iterator[tuple[DataRow, Fields]]:
+            for row in rows:
+                try:
+                    yield row, row.fields
+                except DataError:
+                    bad.append(Refused(Reason.TOO_LONG if row.is_too_long else Reason.MALFORMED, row.where))
+
+        for row, content in preset.read(good()):
+            yield from bad
+            bad.clear()
             try:
                 found = self._cases_of(content, row)
             except DataError:
@@ -63,6 +74,7 @@ class CaseAnswers:
                     each.case.emission is None or each.case.emission.channel in self._options.channels
                 ):
                     yield about.answer(each.case)
+        yield from bad
 
     def _cases_of(self, content: Fields | ChatCases | DataError, row: DataRow) -> ChatCases:
         if isinstance(content, DataError):

@@ -190,33 +190,24 @@ class TraceReader:
     def _of_cases(
         self, format: CaseFormat, records: Iterable[tuple[str, DataRow]], ends: dict[str, int]
     ) -> Iterator[LoggedAnswer | Refused]:
-        bad: list[Refused] = []
+        """Answers of records that are no traces; how far they were read is kept in `ends`."""
 
-        def rows() -> Iterator[tuple[DataRow, Fields]]:
+        def rows() -> Iterator[DataRow]:
             for name, logged in records:
                 self.n_records += 1
                 ends[name] = max(logged.end, ends.get(name, 0))
-                if logged.problem is not None or not is_record(logged.content):
-                    bad.append(Refused(Reason.TOO_LONG if logged.is_too_long else Reason.MALFORMED, logged.where))
-                    continue
-                held = list(unwrapped(logged.content))
+                held = list(unwrapped(logged.content)) if is_record(logged.content) else []
                 # Some formats have lines that are not of them between others.
-                if format.fits(logged.content) or not any(map(format.fits, held)):
-                    yield logged, logged.content
+                if not any(map(format.fits, held)) or format.fits(logged.content):
+                    yield logged
                     continue
                 for number, entry in enumerate(held, 1):
                     place = f"{logged.place}, entry {number}".removeprefix(", ")
-                    yield replace(logged, content=entry, number=number, place=place), entry
+                    yield replace(logged, content=entry, number=number, place=place)
 
-        for found in self._new_of(format.preset, rows()):
-            yield from bad
-            bad.clear()
-            yield found
-        yield from bad
+        return self._new_of(format.preset, rows())
 
-    def _new_of(
-        self, preset: data_formats.DataFormat, rows: Iterable[tuple[DataRow, Fields]]
-    ) -> Iterator[LoggedAnswer | Refused]:
+    def _new_of(self, preset: data_formats.DataFormat, rows: Iterable[DataRow]) -> Iterator[LoggedAnswer | Refused]:
         for found in self._cases.of_rows(preset, rows):
             if isinstance(found, int):
                 self.n_before_reading += found
@@ -239,7 +230,7 @@ class TraceReader:
                     raise Unusable(Reason.NOT_OF_FORMAT)
                 if self._format is openai.FORMAT and openai.is_conversation(entry, self._paths[1]):
                     row = replace(logged, content=entry) if len(held) == 1 else DataRow(number, "", where, entry)
-                    out += self._new_of(data_formats.FORMATS[self._format.name], [(row, entry)])
+                    out += self._new_of(data_formats.FORMATS[self._format.name], [row])
                     continue
                 spans = list(self._format.spans(entry, where, *self._paths))
             except (Unusable, RecursionError) as error:
