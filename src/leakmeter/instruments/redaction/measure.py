@@ -107,9 +107,9 @@ class Redaction(Measure):
     """Cut the sources of the response's personal or secret disclosures, and keep the rest of the response as likely as
     possible."""
     controls: int = Influence.controls
-    """With `disclosures`: contexts of other cases of the same data that the response is also scored beside, at most, as
-    in `influence`: what those raise too is style, and no disclosure. Where no other case has one, built-in texts stand
-    in; 0 for none."""
+    """Where disclosures are cut: contexts of other cases of the same data that the response is also scored beside, at
+    most, as in `influence`. What those raise too is style, and no disclosure. Where no other case has one, built-in
+    texts stand in; 0 for none."""
 
     def __post_init__(self) -> None:
         if self.search is not None:
