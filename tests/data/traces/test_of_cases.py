@@ -123,6 +123,14 @@ def test_a_transcript_without_a_name_is_known_by_what_it_says(tmp_path: Path) ->
     assert [one.span_id for one in answers(log(tmp_path / "e.jsonl", named))] == [first.span_id, "k.3"]
 
 
+def test_transcripts_without_names_are_as_many_as_their_files(tmp_path: Path) -> None:
+    other = [*transcripts.MESSAGES[:3], {**transcripts.MESSAGES[3], "content": "Let to Bo Lind."},
+             {"role": "assistant", "content": "Bo Lind."}]  # fmt: skip
+    paths = [log(tmp_path / "a.jsonl", transcripts.MESSAGES), log(tmp_path / "b.jsonl", other)]
+    found = [one for one in TraceReader(paths) if isinstance(one, LoggedAnswer)]
+    assert [(one.answer, len(one.messages), one.turn) for one in found] == [(ANSWER, 4, 2), ("Bo Lind.", 4, 2)]
+
+
 def test_a_conversation_that_is_logged_again_after_each_turn_is_read_once(tmp_path: Path) -> None:
     more = [{"role": "user", "content": "And her phone?"}, {"role": "assistant", "content": "555-010-2231."}]
     rows = [{"id": n, "messages": [*transcripts.MESSAGES, *more][:end]} for n, end in ((7, 5), (8, 7))]
