@@ -188,11 +188,8 @@ def _of_message(held: object, number: int, where: str) -> Iterator[ConversationE
                 yield ConversationEntry(of_role, text, label if isinstance(label, str) else name, role, number)
         else:
             yield from _of_part(part, role, number, f"{at}: part {n}")
-    if role == "assistant":
-        # Some servers have one thought under several names.
-        fields = dict.fromkeys(text for name in foreign.REASONING if isinstance(text := turn.get(name), str))
-        for text in filter(str.strip, fields):
-            yield ConversationEntry("reasoning", text, role=role, message=number)
+    for text in foreign.reasoning_beside(turn) if role == "assistant" else ():
+        yield ConversationEntry("reasoning", text, role=role, message=number)
     for call in turn.calls:
         made = _call(call, role, number, at)
         yield made

@@ -453,13 +453,27 @@ def as_text(value: Any) -> str:
 
 def choice_of(message: Any, *, has_reasoned: object = False, **fields: Any) -> LoggedFields:
     """One answer of a model's call, a text or a message of any library: `answer`, a text; `tool_calls`, as in messages;
-    `hidden_calls`, 1 where it reasoned out of sight; and the fields."""
+    `reasoning`, as far as it was not sealed; `hidden_calls`, 1 where it reasoned out of sight; and the fields."""
     turn = turn_of({"content": message} if isinstance(message, str) else message)
     answer, calls = content_of(turn)
     parts = [{"type": "text", "text": answer}] if isinstance(answer, str) else answer
     text = "".join(part["text"] for part in parts if part["type"] == "text")
     has_reasoned = bool(has_reasoned) or any(part["type"] in REASONING for part in parts)
-    return {"answer": text, "tool_calls": calls, "hidden_calls": int(has_reasoned), **fields}
+    reasoning = reasoning_of(turn)
+    n_hidden = int(has_reasoned or bool(reasoning))
+    return {"answer": text, "tool_calls": calls, "reasoning": reasoning, "hidden_calls": n_hidden, **fields}
+
+
+def reasoning_of(turn: Turn) -> str:
+    """What a message of the model's says of its reasoning, among its parts or beside them; empty where nothing."""
+    parts = [reasoning_text(part.logged) for part in parts_of(turn.content) if part.kind in REASONED]
+    return joined_answer([*filter(str.strip, parts), *reasoning_beside(turn)])
+
+
+def reasoning_beside(turn: Turn) -> list[str]:
+    """What a message has as reasoning beside its parts; some servers have one thought under several names."""
+    texts = (text for name in REASONING if isinstance(text := turn.get(name), str))
+    return list(dict.fromkeys(filter(str.strip, texts)))
 
 
 def has_reasoned(held: Any, depth: int = 0) -> bool:

@@ -18,6 +18,7 @@ import pytest
 from helpers.logged_agents import ANSWER, BOOKED, CALLS, FOUND, RESULT, TOOLS, WORD, Said
 from leakmeter.core.case import Emission
 from leakmeter.data.cases import cases_of
+from leakmeter.data.conversation import emission_options
 from leakmeter.data.traces.reader import PRESETS
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.products.integrations import AnswerLog, LangChainCallback, answering, runs
@@ -148,7 +149,7 @@ def test_several_choices_are_several_answers_and_reasoning_is_a_hidden_call(log:
     generation = SimpleNamespace(text="", message=message("ai", parts))
     traffic.callback.on_llm_end(SimpleNamespace(generations=[[generation]]), run_id=traffic.ask(None))
     line = logged(log)[-1]
-    assert (line["answer"], line["hidden_calls"]) == ("Anna Ek.", 1)
+    assert (line["answer"], line["hidden_calls"], line["reasoning"]) == ("Anna Ek.", 1, "hm")
 
 
 @pytest.mark.parametrize(
@@ -379,12 +380,15 @@ def test_each_emission_of_an_agent_is_logged_and_read_as_a_case(log: AnswerLog, 
             callback.on_tool_end(tool[2], run_id=tool[1], parent_run_id=root)
         id_ = f"model-{next(traffic.ids)}"
         callback.on_chat_model_start({}, [list(map(langchain_message, prompt))], run_id=id_, parent_run_id=root)
-        generation = SimpleNamespace(text=reply[1], message=langchain_message(reply))
+        said_now = langchain_message(reply)
+        said_now.additional_kwargs = {"reasoning_content": "Red is Orla."}
+        generation = SimpleNamespace(text=reply[1], message=said_now)
         callback.on_llm_end(SimpleNamespace(generations=[[generation]], llm_output=None), run_id=id_)
     traffic.end(root, {"messages": [message("ai", WORD), message("ai", ANSWER)]})
     assert [(line["answer"], line.get("turn", 1), line["hidden_calls"]) for line in logged(log)] == [
-        ("", 1, 0), (WORD, 2, 2), (ANSWER, 3, 4)
+        ("", 1, 1), (WORD, 2, 3), (ANSWER, 3, 5)
     ]  # fmt: skip
+    # Thoughts are none of them.
     found = cases_of(log.path, logs=PRESETS)
     word, booked, answer = found.cases
     assert (word.response, json.loads(booked.response or ""), answer.response) == (WORD, BOOKED[1], ANSWER)
@@ -394,6 +398,9 @@ def test_each_emission_of_an_agent_is_logged_and_read_as_a_case(log: AnswerLog, 
     assert sources == [record["source"] for record in FOUND]
     assert [document.text for document in answer.context_documents][-1] == RESULT
     assert found.notes[-1].startswith("data: 1 other emission came before anything was read")
+    assert any("in 3 of 3 cases the log has reasoning" in note for note in found.notes)
+    found = cases_of(log.path, logs=PRESETS, emissions=emission_options(channels="reasoning"))
+    assert [case.response for case in found.cases] == ["Red is Orla."] * 2
     assert not any("did not see" in note for note in found.notes)
 
 

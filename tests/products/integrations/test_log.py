@@ -43,6 +43,7 @@ def test_a_line_is_what_the_page_says(tmp_path: Path) -> None:
     same: dict[str, Any] = {"answer": "Anna Ek.", "recipient": "desk 4", "model": "invented-7b", "trace_id": "t1"}
     same |= {"span_id": "s1", "response_id": "r1", "finish_reason": "stop", "hidden_calls": 2, "n_tools": 1}
     same |= {"tool_calls": [{"name": "mail", "arguments": '{"to": "desk 4"}'}], "turn": 2, "unmeasured_calls": 1}
+    same |= {"reasoning": "The notes have it."}
     notes = "Notes: Anna Ek called at nine."
     assert log_answer(
         path,

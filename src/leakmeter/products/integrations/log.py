@@ -28,6 +28,7 @@ _NAMES: Final = ("trace_id", "span_id", "recipient", "model", "response_id", "fi
 _FLAGS: Final = ("interrupted", "incomplete")
 _EXPECTED: Final[dict[str, tuple[type, str]]] = {
     "answer": (str, "a text"),
+    "reasoning": (str, "a text"),
     "prompt": (str, "a text; give a chat as 'messages'"),
     "time": (datetime, "a datetime"),
     "sampling": (Mapping, "a mapping of settings"),
@@ -117,12 +118,12 @@ def log_answer(log: AnswerLog | str | os.PathLike[str], **fields: Any) -> bool:
         log: the log, or the path of its file.
         **fields: `messages`, the chat that the model was sent, or `prompt`, its text without a chat template;
             `documents`, what had been retrieved for it: texts by id, or a list of texts, of mappings with `id` and
-            `text`, or of documents of LangChain or LlamaIndex; `answer`; `tool_calls`, the calls of tools in it, of
-            any library; `recipient`; `model`; settings of the sampling, such as `temperature` and `top_p` (see
-            `data.foreign.SAMPLING`), also as a mapping `sampling`; `trace_id` and `span_id`, by default random;
-            `turn`, the number of the model's call in its trace, by default 1; `time`, by default now; `hidden_calls`,
-            and how many of them no line tells of as `unmeasured_calls`, by default all; `response_id`;
-            `finish_reason`; `n_tools`.
+            `text`, or of documents of LangChain or LlamaIndex; `answer`; `tool_calls`, the calls of tools in it, of any
+            library; `reasoning`, what the model thought; `recipient`; `model`; settings of the sampling, such as
+            `temperature` and `top_p` (see `data.foreign.SAMPLING`), also as a mapping `sampling`; `trace_id` and
+            `span_id`, by default random; `turn`, the number of the model's call in its trace, by default 1; `time`, by
+            default now; `hidden_calls`, and how many of them no line tells of as `unmeasured_calls`, by default all;
+            `response_id`; `finish_reason`; `n_tools`.
 
     Returns:
         Whether a line was written. An answer that is None or empty, and calls no tool, is none: nothing is written.
@@ -164,6 +165,7 @@ def _line(fields: LoggedFields, source: str) -> LoggedFields | None:
     seldom = {
         "response_id": names["response_id"],
         "finish_reason": names["finish_reason"],
+        "reasoning": values.get("reasoning"),
         "tool_calls": calls,
         "turn": turn if (turn := values.get("turn", 1)) > 1 else None,
     }

@@ -22,6 +22,7 @@ def _read(row: LogRecord, where: str, documents: str | None) -> Iterator[FoundSp
         raise Unusable(Reason.OTHER_VERSION)
     span = span_of(row.get("trace_id"), row.get("span_id"), where, "llm")
     reply = {"role": "assistant", "content": row.get("answer"), "tool_calls": row.get("tool_calls")}
+    reply["reasoning"] = row.get("reasoning")
     span.read_call(row.get("messages", row.get("prompt")), [reply])
     span.answers = [[text, named(row.get("finish_reason")), *rest] for text, _, *rest in span.answers]
     if row.get("incomplete"):
