@@ -117,7 +117,7 @@ class PromptSettings(templates.TemplateOptions):
 
     def with_controls(self, cases: Sequence[Case], measure: Measure) -> Sequence[Case]:
         """Each with contexts of other cases that share nothing with its answer; see `controls`."""
-        return controls.with_controls(cases, measure.controls, region=self.region) if measure.controls else cases
+        return controls.with_controls(cases, measure.n_controls, region=self.region) if measure.n_controls else cases
 
     def prepare(self, case: Case, backend: Backend, measure: Measure) -> PreparedContext:
         if case.response is not None and measure.samples > 1:
@@ -137,7 +137,7 @@ class PromptSettings(templates.TemplateOptions):
             n_reserved=measure.max_new_tokens,
             recognise=recognise,
             levels=measure.levels,
-            n_controls=measure.controls,
+            n_controls=measure.n_controls,
         )
 
     def unit_of(self, case: Case, default: str = "sentence") -> str:
