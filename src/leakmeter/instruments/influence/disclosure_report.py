@@ -124,7 +124,12 @@ def held_against(cases: Sequence[InfluenceResult]) -> Iterator[str]:
             "the context of another case" if most == 1 else f"the contexts of {'up to ' * (n > 1)}{most} other cases"
         )
         nats = of_several if most > 1 else beyond.format("what that one did")
-        yield f"{_of_these(by_others, n)} also scored beside {others} of these data. {nats}"
+        finished = (
+            ""
+            if all(case.steps is None for case in cases)
+            else (" The others could disclose nothing but copied content without that." if len(by_others) < n else "")
+        )
+        yield f"{_of_these(by_others, n)} also scored beside {others} of these data.{finished} {nats}"
     if by_irrelevant:
         most = max(case.irrelevant_contexts or 0 for case in by_irrelevant)
         texts = f"{most} built-in text{'s' * (most > 1)} about other things"
@@ -211,7 +216,9 @@ def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
         verb = "disclose" if len(cases) == 1 else "discloses"
         known = verb if sure else "is known to disclose" if len(cases) > 1 else "disclose, as far as known,"
         # What is given away and recognised by nothing may be sensitive all the same.
-        quiet = sure and not any(case.disclosed or findings.is_finding(case) or _is_unexplained(case) for case in cases)
+        is_found = any(case.disclosed or findings.is_finding(case) for case in cases)
+        is_held = all(map(findings.is_held_against_irrelevant, cases))
+        quiet = sure and is_held and not is_found and not any(map(_is_unexplained, cases))
         return b.Headline(
             (where, *b.parts(none), f" {known} any recognisable personal or secret data."),
             verdict="good" if quiet else "",

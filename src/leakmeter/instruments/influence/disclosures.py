@@ -228,6 +228,47 @@ def _by_meaning(disclosure: Disclosure, spoken_of: meaning.SpokenOf) -> Disclosu
     return disclosure if kind is None else replace(disclosure, kind=kind, found_by=meaning.MEANING)
 
 
+def open_spans(texts: Texts, series: PieceSeries) -> list[bool]:
+    """Of each span of a response that leaves something to ask, as far as it is measured, whether words alone show what
+    it came from: values that are personal or secret, and what no piece of the context says in these words. `series`
+    hold what the whole context does, noise, and of controls and irrelevant texts what is known so far; none of pieces
+    is needed."""
+    n_tokens = len(texts["responses"][0]["tokens"])
+    if not n_tokens:
+        return []
+    pieces = Pieces(texts, series, n_tokens)
+    answer = _answer(texts, pieces.fields)
+    numbers = replace(_numbers(texts, series, n_tokens, pieces), pieces=None)
+    spoken_of = _spoken_of(answer, texts)
+    out: list[bool] = []
+    for span, value in _spans(answer, numbers):
+        tokens = slice(*span[2:])
+        own, floor, _ = _raised(span, value, numbers)
+        words = answer.text[span[0] : span[1]]
+        if value is None:
+            # What is copied and harmless, as far as known, is listed as it is.
+            if own > floor:
+                is_said = pieces.is_said(words, is_value=False)
+                sources = list(matching.Folded(texts["context"]).places(words)) if is_said else []
+                is_harmless = is_said and spoken_of.kind_of(*span[:2], sources) is None
+                out += [] if is_harmless else [is_said]
+        elif own > floor:
+            by_words = not (value.is_reworded or value.by_scores)
+            out.append(by_words and pieces.is_said(words, is_value=True, fields=value.fields))
+        elif not value.by_scores:
+            # A source alone may raise a value by no more than what is left to it.
+            may_be = float(numbers.surprise[tokens].sum()) > LEAST_NATS
+            if may_be and pieces.is_said(words, is_value=True, fields=value.fields):
+                out.append(False)
+    # Of a value that scores alone tell its own field decides, whatever other contexts do.
+    for value in answer.known:
+        span = (value.start, value.end, *_tokens_of(answer.edges, value.start, value.end))
+        if value.by_scores and not value.is_reworded:
+            _, floor, _ = _raised(span, value, numbers)
+            out += [False] if float(numbers.whole[slice(*span[2:])].sum()) > floor else []
+    return out
+
+
 def _control_contexts(answer: _Answer, known: _Numbers, controls: Mapping[str, FloatArray]) -> Iterator[ControlContext]:
     """Each control as if the response had been written from it: it is held against the others."""
     for case, nats in controls.items():
