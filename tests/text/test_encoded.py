@@ -87,6 +87,26 @@ def test_a_part_of_an_address_with_percent_signs() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The card ends in {}.",
+        "It is the one ending with {}, she says.",
+        "The last four digits are {}.",
+        "Card **** **** **** {} was used.",
+        "Die Karte endet auf {}.",
+        "Die letzten vier Ziffern lauten {}.",
+        "Sa carte se termine par {}.",
+        "La tarjeta terminada en {}.",
+    ],
+)
+def test_the_last_digits_of_a_number(said: str) -> None:
+    context = "Her card is 4275 5828 2357 4162. Room 4162 is free."
+    assert said_in(said.format(4162), context) == [("card number", "4162", ["4275 5828 2357 4162"])]
+    assert said_in(said.format(4163), context) == []
+    assert said_in(said.format(4162), "Room 4162 is free.") == []
+
+
 def test_several_values_in_one_code_are_one_copy_with_the_places_of_all() -> None:
     written = in_base64("Marisol Vandekamp, 555-010-4471")
     ((kind, text, places),) = said_in(f"It is {written}.")

@@ -156,6 +156,21 @@ def test_a_run_without_packs_says_nothing_of_them() -> None:
     assert "recognised" not in settings.prepare(CASE, Toy(), Influence()).texts()
 
 
+def test_one_file_in_the_place_of_a_list_is_refused(berths: str) -> None:
+    with pytest.raises(UsageError, match="pack is a text; it has to be a list of files"):
+        PromptSettings(pack=berths)  # type: ignore[arg-type]
+
+
+def test_other_contexts_that_say_a_value_of_a_pack_are_left_out(berths: str) -> None:
+    said, other = "The ferry lies at pier-north-seven.", "The barge was at pier-north-seven before, and then it rained."
+    cases = [
+        Case(name, (Document("log", text),), "Where?", "At pier-north-seven.")
+        for name, text in (("a", said), ("b", other))
+    ]
+    settings = PromptSettings(pack=(berths,)).resolved()
+    assert [case.control_contexts for case in settings.with_controls(cases, Influence())] == [(), ()]
+
+
 def test_a_package_brings_packs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "berths.toml").write_text(BERTH, encoding="utf-8")
     module = ModuleType("harbour")

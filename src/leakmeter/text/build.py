@@ -76,6 +76,8 @@ class PromptSettings(templates.TemplateOptions):
             for name in ("entity_patterns", "ner", "swap"):
                 if getattr(self, name):
                     raise UsageError(f"{name.replace('_', '-')} is for personal data; give unit 'entity' with it")
+        if isinstance(self.pack, str):
+            raise UsageError("pack is a text; it has to be a list of files")
         if self.swap_seed < 0:
             raise UsageError(f"swap-seed is {self.swap_seed}; it has to be 0 or more")
 

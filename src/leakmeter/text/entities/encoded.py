@@ -1,5 +1,5 @@
 """Values of documents that an answer says in a code: base64, hexadecimal digits, percent signs, backwards, letter by
-letter, or spelled as on the telephone.
+letter, spelled as on the telephone, or by their last digits.
 
 Only what stands in the documents is found: a text that looks like a code and decodes to nothing of theirs is none. Each
 way is read once for the whole answer, so that work is linear in it.
@@ -11,7 +11,7 @@ import base64
 import binascii
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Final
 
 import regex
@@ -53,6 +53,18 @@ _SPELLING: Final = {
 _WORD = regex.compile(r"[\p{L}\p{N}]++")
 _ESCAPE = regex.compile(r"%[\dA-Fa-f]{2}")
 _LEAST_SPELLED: Final = 4
+_ENDING = regex.compile(
+    r"(?:(?i:\b(?:ending|ends|end)[ ](?:in|with|on)"
+    r"|\blast[ ](?:four|five|six|[4-6])[ ]digits(?:[ ](?:are|is|of[ ]it))?"
+    r"|\bendet?[ ](?:auf|mit)|\bendend[ ]auf"
+    r"|\bletzten[ ](?:vier|fünf|sechs|[4-6])[ ](?:ziffern|stellen)(?:[ ](?:sind|lauten))?"
+    r"|\b(?:se[ ]terminant|finissant|se[ ]termine|finit)[ ]par"
+    r"|\btermina(?:d[oa]|ndo)?[ ]en)[ :]{0,2}|[*•xX.…]{2,16}[ -]?)"
+    r"(?P<digits>\d{4,6})(?!\d)"
+)
+"""The last digits of a number, which are said to be so, or stand behind signs that hide the others."""
+_LEAST_DIGITS: Final = 8
+"""Of a number that is known by its last four."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +117,13 @@ def find(answer: str, context: str, query: str, known: Sequence[tuple[str, str]]
         is_asked = place not in kinds and len(folded(text)) >= _LEAST_TEXT and asked.where(text) is None
         if is_asked and (places := list(documents.places(text))):
             kinds[place], where[place] = ENCODED_TEXT, places
+    for match in islice(_ENDING.finditer(answer), _MOST_TEXTS):
+        place = match.span("digits")
+        for kind, text in known:
+            digits = "".join(filter(str.isdecimal, text))
+            if len(digits) >= _LEAST_DIGITS and digits.endswith(match["digits"]) and asked.where(text) is None:
+                kinds.setdefault(place, kind)
+                where.setdefault(place, []).extend(documents.places(text))
     for place, kind in kinds.items():
         yield EncodedCopy(*place, kind, tuple(dict.fromkeys(where[place])))
 
