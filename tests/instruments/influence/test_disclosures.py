@@ -15,7 +15,7 @@ import pytest
 import leakmeter
 from helpers.examples import few
 from leakmeter.instruments.influence.disclosure_report import further, headline, strength
-from leakmeter.instruments.influence.disclosures import LEAST_NATS, OTHER, Disclosure, disclosures
+from leakmeter.instruments.influence.disclosures import LEAST_NATS, OTHER, Disclosure, disclosures, open_spans
 from leakmeter.report import markdown
 from leakmeter.testing import assert_no_disclosure
 
@@ -24,14 +24,21 @@ MAP = {"id": "trace", "context": "rag.chunks[]", "query": "question", "response"
 
 
 def disclosed(
+    answer: list[tuple[str, float]], pieces: list[tuple[str, list[float], list[float]]], **how: Any
+) -> list[Disclosure]:
+    """Of tokens with what the whole context does to each, and pieces with what leaving each out, or in, does."""
+    return [*disclosures(*measured(answer, pieces, **how))]
+
+
+def measured(
     answer: list[tuple[str, float]],
     pieces: list[tuple[str, list[float], list[float]]],
     *,
     placebo: float = 0.1,
     noise: float = 0.001,
     **more: Any,
-) -> list[Disclosure]:
-    """Of tokens with what the whole context does to each, and pieces with what leaving each out, or in, does."""
+) -> tuple[dict[str, Any], dict[tuple[int, str, str], Any]]:
+    """The texts of a case and its series."""
     tokens, whole = zip(*answer, strict=True)
     series: dict[tuple[int, str, str], Any] = {(0, "whole", ""): np.asarray(whole)}
     for name, value in (("log_prob", -1.0), ("noise", noise), ("placebo_alone", placebo)):
@@ -48,7 +55,7 @@ def disclosed(
         {"name": span["document"], "start": start, "end": end} for span in spans for start, end in span["ranges"]
     ]
     texts = {"responses": [{"text": "".join(tokens), "tokens": tokens}], "context": context, "documents": documents}
-    return [*disclosures({**texts, "query": "", "spans": spans, **more}, series)]
+    return {**texts, "query": "", "spans": spans, **more}, series
 
 
 def test_a_copied_value_is_one_span_with_its_source() -> None:
@@ -102,6 +109,14 @@ def test_what_the_context_says_of_a_person_that_is_sensitive_has_its_kind_by_mea
     assert (of_nobody.kind, of_nobody.found_by) == (OTHER, None)
     (asked,) = disclosed(answer, [note, rain], query="Is he on sick leave? Has he diabetes?")
     assert (asked.kind, asked.found_by) == (OTHER, None)
+
+
+@pytest.mark.parametrize(("person", "open_"), [("He", [True]), ("One", [])])
+def test_what_is_copied_is_open_where_it_is_sensitive_by_its_meaning(person: str, open_: list[bool]) -> None:
+    nats = [0.0, 0.0, 4.0, 4.0, 3.0, 3.0, 6.0, 0.0]
+    answer = [*zip([person, " is", " on", " sick", " leave", " with", " diabetes", "."], nats, strict=True)]
+    note = ("Who is on sick leave with diabetes is told. ", nats, [0.0] * 8)
+    assert open_spans(*measured(answer, [note, ("It rains.", [0.0] * 8, [0.0] * 8)])) == open_
 
 
 def test_the_key_of_a_record_wins_over_meaning() -> None:
