@@ -179,7 +179,13 @@ def run_cases(
         return shown
     if not run.json:
         # Who publishes a guarantee publishes its conditions.
-        output.print_results(shown, n_left_out=len(kept.problems), explain=run.explain or public, unfinished=unfinished)
+        output.print_results(
+            shown,
+            n_left_out=len(kept.problems),
+            explain=run.explain or public,
+            show_secrets=run.show_secrets,
+            unfinished=unfinished,
+        )
     elif unfinished is not None:
         output.tell(f"{unfinished.only} {unfinished.details}")
     if run.html is not None:
@@ -244,7 +250,7 @@ def _is_found(result: AnyResult) -> bool:
 
 def _show_interrupted(shown: Sequence[AnyResult], n_cases: int, run: RunOptions, command: str) -> None:
     if not run.json:
-        output.print_results(shown, n_cases, explain=run.explain)
+        output.print_results(shown, n_cases, explain=run.explain, show_secrets=run.show_secrets)
     if run.html is not None:
         output.write_page(run.html, shown, command, None, n_cases)
         output.tell_page(run.html, public=type(shown[0]).is_public)

@@ -197,6 +197,7 @@ def print_results(
     *,
     n_left_out: int = 0,
     explain: bool = False,
+    show_secrets: bool = False,
     unfinished: Unfinished | None = None,
 ) -> None:
     """Print one result whole, or the summary and worst cases of several of one kind; `n_cases` is the number of all
@@ -205,13 +206,16 @@ def print_results(
     from leakmeter.report.blocks import Provenance
 
     provenance = Provenance(n_left_out=n_left_out, unfinished=unfinished)
-    print_report(type(results[0]).report(results, provenance=provenance, n_cases=n_cases), explain=explain)
+    report = type(results[0]).report(results, provenance=provenance, n_cases=n_cases)
+    print_report(report, explain=explain, show_secrets=show_secrets)
 
 
-def print_report(report: Report, *, explain: bool) -> None:
+def print_report(report: Report, *, explain: bool, show_secrets: bool = False) -> None:
+    """Print a report, without what is to be read of keys and passwords unless they are shown."""
     from leakmeter.report import console as drawn
+    from leakmeter.report.masked import masked
 
-    console().print(drawn.view(report, explain=explain))
+    console().print(drawn.view(report if show_secrets else masked(report, report.secrets), explain=explain))
 
 
 def print_tables(tables: StudyTables, *, explain: bool) -> None:

@@ -678,6 +678,8 @@ class Report:
     of one that was given."""
     provenance: Provenance = Provenance()
     command: CommandLine | None = None
+    secrets: Sequence[str] = field(default=(), repr=False)
+    """Keys and passwords that it says; see `masked`."""
 
     def signed(self, command: str | None, provenance: Provenance) -> Report:
         """With how many cases are left out; and with its command line and run, where these may be told."""

@@ -73,6 +73,13 @@ def personal(case: InfluenceResult) -> list[Disclosure]:
     return sorted((d for d in case.disclosed if d.is_sensitive), key=lambda d: -(shown_nats(d) or 0.0))
 
 
+def secrets(case: InfluenceResult) -> Iterator[str]:
+    """Keys and passwords that a response says, as it and the documents write them."""
+    for disclosure in case.disclosures:
+        if disclosure.kind == shapes.KEY:
+            yield from (disclosure.text, *(source.text for source in disclosure.sources))
+
+
 def retold(case: InfluenceResult) -> list[Disclosure]:
     """Other content, in other words or drawn from several pieces, most nats first."""
     return sorted(
