@@ -197,6 +197,8 @@ class LoggedAnswer:
     """Id of the conversation or session, where the log has one, else of the trace."""
     turn: int = 1
     """Number of the call in its trace, from 1."""
+    user: str | None = None
+    """Who was answered, where the log says more than the session."""
 
     @property
     def asking(self) -> int | None:
