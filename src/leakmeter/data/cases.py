@@ -207,7 +207,8 @@ def cases_of(
                 is_nothing = not (found.cases or found.n_before_reading)
                 if is_nothing or any(each.case.response is None for each in found.cases):
                     _check_unanswered(row, shape, on_rows)
-            found = _with_recipient(found, row, shape, is_own=preset is None)
+            of_preset = content.get(RECIPIENT) if preset is not None and isinstance(content, Mapping) else None
+            found = _with_recipient(found, row, shape, of_preset, is_own=preset is None)
             if preset is not None or any(each.case.messages for each in found.cases):
                 held = row.content if isinstance(row.content, dict) else {}
                 n_hidden += bool(held.get("n_hidden")) or has_reasoned(held)
@@ -266,11 +267,11 @@ def cases_of(
     )
 
 
-def _with_recipient(found: ChatCases, row: DataRow, shape: Shape, *, is_own: bool) -> ChatCases:
+def _with_recipient(found: ChatCases, row: DataRow, shape: Shape, of_preset: object, *, is_own: bool) -> ChatCases:
     """Cases with the recipient that their row says, where their format says none. In a record of another tool
     (`is_own` is false) the field may be something else."""
     held = row.fields if isinstance(row.content, Mapping) else {}
-    said = shape.recipient_in(held, row.where)
+    said = shape.recipient_in(held, row.where) if of_preset is None or shape.names_recipient else of_preset
     if not is_own and not shape.names_recipient and isinstance(said, Mapping) and not is_recipient(said):
         return found
     recipient = recipient_of(said, row.where)

@@ -252,7 +252,7 @@ def _judged_headline(cases: Sequence[InfluenceResult], sections: Mapping[str, st
         doubts = [why for case in cases if (why := doubt(case)) is not None]
         if doubts:
             return b.Headline(
-                f"{where}Whether personal or secret data is disclosed to recipients who may not know it cannot be said: "
+                f"{where}Whether recipients are told personal or secret data that they may not know cannot be said: "
                 f"{doubts[0]}. None was found{f' ({rest})' if rest else ''}."
             )
         quiet = not where and not any(

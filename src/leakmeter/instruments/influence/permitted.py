@@ -42,10 +42,10 @@ def is_unsure(case: InfluenceResult) -> bool:
 
 
 def rest_text(disclosures: Iterable[Disclosure]) -> str:
-    """'14 to recipients who may; of 2 it is not known.', of what is not forbidden; empty where there is nothing."""
+    """'14 to recipients who may; of 2 it is not known', of what is not forbidden; empty where there is nothing."""
     counts = Counter(disclosure.allowed for disclosure in disclosures)
     parts = [f"{counts['yes']:,} to recipients who may"] if counts["yes"] else []
-    parts += [f"{counts['unknown']:,} of which that is not known"] if counts["unknown"] else []
+    parts += [f"of {counts['unknown']:,} it is not known whether they may"] if counts["unknown"] else []
     return "; ".join(parts)
 
 
