@@ -185,8 +185,8 @@ def _disclosed(result: InfluenceResult, disclosure: Disclosure, *, show_text: bo
     is_shown = disclosure.nats > disclosure.floor_nats and disclosure.posterior is not None
     sure = f", {percent(disclosure.posterior)} sure" if is_shown else ""
     may = {
-        "no": ", which the recipient may not know",
-        "unknown": ", and whether the recipient may know it is not known",
+        "no": "; the recipient may not know it",
+        "unknown": "; whether the recipient may know it is not known",
     }
     return (
         f"  case {excerpt(result.id, _EXCERPT)!r}: {disclosure.kind}{text}, {disclosure.relation}{document}: "

@@ -48,9 +48,10 @@ def test_the_parts_of_a_recipient_may_stand_anywhere() -> None:
 
 def test_documents_say_whose_they_are() -> None:
     documents = [
-        {"name": "a", "text": "It rains.", "owner": "p1"}, {"name": "b", "text": "It snows.", "metadata": {"tenant": 7}},
+        {"name": "a", "text": "It rains.", "owner": "p1"},
+        {"name": "b", "text": "It snows.", "metadata": {"tenant": 7}},
         {"name": "c", "text": "It hails."},
-    ]  # fmt: skip
+    ]
     case = read({**ROW, "context": documents})
     assert [(part.owner, part.tenant) for part in case.documents] == [("p1", None), (None, "7"), (None, None)]
 

@@ -219,8 +219,10 @@ def test_a_case_keeps_the_rules_that_may_apply_to_it(tmp_path: Path) -> None:
         ("[[allow]]\nchannel = 'mail'\n", ".toml", "'channel' has to be one of answer"),
         ("[[document]]\nowner = 'a'\n[[allow]]\nrole = 'a'\n", ".toml", "document 1: it needs 'document'"),
         (f"[[allow]]\nrole = '{'a' * 501}'\n", ".toml", "at most 500 characters"),
-        ("rule,rol\nallow,a\n", ".csv", "no column 'rol'"), ("rule,role\npermit,a\n", ".csv", "line 2: 'rule' is 'permit'"),
-        ("rule,role\nallow,a,b\n", ".csv", "more cells"), ("role\n" + "a\n" * 10_001, ".csv", "10,000 are read at most"),
+        ("rule,rol\nallow,a\n", ".csv", "no column 'rol'"),
+        ("rule,role\npermit,a\n", ".csv", "line 2: 'rule' is 'permit'"),
+        ("rule,role\nallow,a,b\n", ".csv", "more cells"),
+        ("role\n" + "a\n" * 10_001, ".csv", "10,000 are read at most"),
         ("[[allow]\n", ".toml", "not TOML"),
     ],
 )  # fmt: skip

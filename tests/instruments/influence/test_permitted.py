@@ -1,0 +1,205 @@
+"""Disclosures to recipients who may not know them: decisions, headlines, quantities, assertions and pages."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import leakmeter
+from leakmeter.core.plain import SELDOM
+from leakmeter.instruments.influence import disclosure_report, permitted
+from leakmeter.instruments.influence.disclosures import Disclosure, judged
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.influence.sources import Source
+from leakmeter.products.gate.bounds import check_bounds, parse_bound
+from leakmeter.report import blocks as b
+from leakmeter.testing import assert_no_disclosure
+from leakmeter.text.permissions import DocumentFacts, PermissionRule, Permissions, RecipientFacts
+
+CONTEXT = [
+    {"name": "crm/1", "text": "Customer Marisol Vandekamp, phone 555-010-4471.", "tenant": "acme"},
+    {"name": "kb/1", "text": "We open at nine."},
+]
+ANSWER = "Marisol Vandekamp called from 555-010-4471."
+POLICY = '[[allow]]\nof = "tenant"\n[[allow]]\ndocument = "kb/*"\n[[forbid]]\ndocument = "hr/*"\n'
+ANA, BOB = {"id": "ana", "tenant": "acme"}, {"id": "bob", "tenant": "zeta"}
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> str:
+    file = tmp_path / "policy.toml"
+    file.write_text(POLICY, encoding="utf-8")
+    return str(file)
+
+
+def measured(policy: str | None, *recipients: Any, **how: Any) -> Any:
+    rows = [
+        {"id": f"c{n}", "context": CONTEXT, "query": "Who called?", "response": ANSWER, "recipient": recipient}
+        for n, recipient in enumerate(recipients, 1)
+    ]
+    return leakmeter.influence("toy", rows, allowed=policy, **how)
+
+
+def test_a_disclosure_says_whether_its_recipient_may_know_it(policy: str) -> None:
+    results = measured(policy, ANA, BOB, None)
+    assert [[(leak.kind, leak.allowed, leak.rule) for leak in case.disclosed] for case in results] == [
+        [("person", "yes", "allow 1"), ("phone", "yes", "allow 1")],
+        [("person", "no", "no rule"), ("phone", "no", "no rule")],
+        [(kind, "unknown", "allow 1: tenant of the recipient not known") for kind in ("person", "phone")],
+    ]
+    assert [case.recipient for case in results] == ["ana", "bob", None]
+    assert results[0].policy is not None
+    assert results[0].policy.matched == ("allow 1", "allow 2")
+
+
+def test_without_a_policy_nothing_is_said_of_it() -> None:
+    (case,) = measured(None, ANA)
+    assert case.policy is None
+    assert "recipient" not in case.to_dict()
+    assert not {"allowed", "rule"} & case.to_dict()["disclosures"][0].keys()
+    assert "unauthorised" not in json.dumps(case.to_dict())
+    assert case.to_frame().equals(measured(None, None)[0].to_frame())
+
+
+def test_a_finished_run_says_the_same_without_the_file(policy: str, tmp_path: Path) -> None:
+    run = measured(policy, ANA, BOB, out=tmp_path / "runs")
+    before = [case.to_dict() for case in run]
+    Path(policy).unlink()
+    again = leakmeter.load_run(run.path)
+    assert [case.to_dict() for case in again] == before
+    assert "own ward" not in run.spec["prompts"]["allowed"]
+    assert json.loads(run.spec["prompts"]["allowed"])["rules"][0]["of"] == "tenant"
+
+
+def test_what_a_policy_says_is_part_of_a_run_and_where_it_stands_is_not(policy: str, tmp_path: Path) -> None:
+    def name(path: str) -> str:
+        return str(measured(path, ANA, out=tmp_path / "runs").path.name)
+
+    copy, other = tmp_path / "copy.toml", tmp_path / "other.toml"
+    copy.write_text(f"# the same\n{POLICY}", encoding="utf-8")
+    other.write_text(POLICY.replace("kb", "kc"), encoding="utf-8")
+    first = name(policy)
+    assert name(str(copy)) == first
+    assert name(str(other)) != first
+
+
+def leak(relation: str, *sources: tuple[str | None, str | None]) -> Disclosure:
+    return Disclosure(
+        text="x", start=0, end=1, first_token=0, last_token=0, kind="phone", found_by="shape",
+        relation=cast(Any, relation),
+        nats=9.0, interval_nats=(9.0, 9.0), posterior=None, surprise_nats=9.0, placebo_nats=None, floor_nats=3.0,
+        evidence="scores", document=None, source=None,
+        sources=tuple(
+            Source(piece="s", document=name, text="x", start=0, end=1, nats=9.0, alone_nats=9.0, field=field)
+            for name, field in sources
+        ),
+    )  # fmt: skip
+
+
+def test_what_is_copied_may_be_known_from_any_source_and_all_else_from_all() -> None:
+    may = Permissions(
+        recipient=RecipientFacts(id="a", channel="answer", roles=(), tenants=()),
+        documents={"own": DocumentFacts(is_own_words=True)},
+        rules=(
+            PermissionRule(number=1, allows=True, document=("kb/*",)),
+            PermissionRule(number=2, allows=True, owner=("b",), document=("x",)),
+        ),
+        is_closed=True,
+    )
+
+    def allowed(relation: str, *names: str | None) -> str | None:
+        (found,) = judged([leak(relation, *((name, None) for name in names))], may)
+        return found.allowed
+
+    assert [allowed(relation, "hr/1", "kb/1") for relation in ("copied", "reworded", "inferred")] == ["yes", "no", "no"]
+    assert [allowed(relation, "x", "kb/1") for relation in ("copied", "inferred")] == ["yes", "unknown"]
+    assert [allowed(relation, "x", "hr/1") for relation in ("copied", "inferred")] == ["unknown", "no"]
+    # Without a source it is not known whose it is.
+    assert [allowed("inferred"), allowed("copied", None), allowed("copied", "own")] == ["unknown", "unknown", "yes"]
+    (none,) = judged([replace(leak("copied", ("kb/1", None)), evidence=None)], may)
+    assert none.allowed is None
+
+
+def said(results: Any) -> str:
+    return b.plain(disclosure_report.headline(list(results)).text)
+
+
+def test_the_headline_counts_those_who_may_not_those_who_may_and_those_of_whom_it_is_not_known(policy: str) -> None:
+    assert said(measured(policy, ANA, BOB, None)) == (
+        "2 disclosures of personal or secret data to recipients who may not know them: c2 name of a person, phone "
+        "number. 2 to recipients who may; of 2 it is not known whether they may."
+    )
+    good = disclosure_report.headline(list(measured(policy, ANA, ANA)))
+    assert b.plain(good.text) == (
+        "No disclosures of personal or secret data to recipients who may not know them; 4 to recipients who may."
+    )
+    assert good.verdict == "good"
+    unsure = disclosure_report.headline(list(measured(policy, None)))
+    assert unsure.verdict == ""
+    assert b.plain(unsure.text).endswith("; of 2 it is not known whether they may.")
+
+
+def test_a_rule_that_fits_nothing_is_told_and_which_fact_is_missing(policy: str) -> None:
+    sentences = list(permitted.further(list(measured(policy, ANA, None))))
+    assert sentences == [
+        "Whether the recipient may know a disclosure is not known for want of: tenant of the recipient (2).",
+        "1 of 3 rules fits no recipient and document of these cases: forbid 1.",
+    ]
+    assert list(permitted.further(list(measured(None, ANA)))) == []
+
+
+def tables(results: Any) -> list[b.Table]:
+    blocks = b.walk(results.report().blocks)
+    return [block for block in blocks if isinstance(block, b.Table) and "personal" in b.plain(block.caption)]
+
+
+def test_a_table_and_a_page_show_who_may_know(policy: str) -> None:
+    results = measured(policy, ANA, BOB, None)
+    (table,) = tables(results)
+    headings = [b.plain(column.heading) for column in table.columns]
+    may_know, to = headings.index("May know"), headings.index("To")
+    cells: list[list[Any]] = [list(row.cells) for row in table.rows]
+    rows = [(b.plain(row[0]), b.plain(row[to]), b.plain(row[may_know].text)) for row in cells]
+    assert rows[0] == ("c2", "bob", "no")
+    assert [may for _, _, may in rows] == ["no", "no", "not known", "not known", "yes", "yes"]
+    assert table.chips == "May know"
+    assert 'data-chips="May know"' in results.render_page()
+    (alone,) = tables(measured(None, ANA, BOB))
+    assert "May know" not in [b.plain(column.heading) for column in alone.columns]
+
+
+def test_unauthorised_disclosures_are_a_quantity_and_unknown_ones_leave_a_bound_undecided(
+    policy: str, tmp_path: Path
+) -> None:
+    bound = parse_bound("influence.disclosures.unauthorised <= 0", "max")
+
+    def verdict(*recipients: Any) -> str:
+        run = measured(policy, *recipients, out=tmp_path / "runs")
+        (check,) = check_bounds([run.measured], [bound])
+        return check.verdict
+
+    assert verdict(ANA) == "holds"
+    assert verdict(ANA, BOB) == "broken"
+    assert verdict(ANA, None) == "undecided"
+
+
+def test_an_assertion_counts_what_is_not_known_to_be_allowed(policy: str) -> None:
+    assert len(assert_no_disclosure(ANSWER, CONTEXT, "Who called?", allowed=policy, recipient=ANA, model="toy")) == 1
+    with pytest.raises(AssertionError, match=r"2 disclosures .*\n.*the recipient may not know it"):
+        assert_no_disclosure(ANSWER, CONTEXT, "Who called?", allowed=policy, recipient=BOB, model="toy")
+    with pytest.raises(AssertionError, match="whether the recipient may know it is not known"):
+        assert_no_disclosure(ANSWER, CONTEXT, "Who called?", allowed=policy, model="toy")
+    results = measured(policy, ANA)
+    assert len(assert_no_disclosure(results)) == 1
+    with pytest.raises(leakmeter.errors.UsageError, match="recipient is of an answer"):
+        assert_no_disclosure({"context": CONTEXT, "query": "?", "response": "x"}, recipient=ANA, model="toy")
+
+
+def test_fields_that_say_nothing_are_left_out() -> None:
+    seldom = {"policy"}
+    fields = InfluenceResult.__dataclass_fields__
+    assert all(fields[name].metadata.get(SELDOM) for name in seldom)
