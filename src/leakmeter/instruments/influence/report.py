@@ -191,6 +191,8 @@ def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
     if not cases:
         return
     table = _ADVICE_OF_EXEMPLARS if cases[0].unit == EXEMPLAR else _ADVICE
+    if not permitted.is_judged(cases):
+        table = {name: row for name, row in table.items() if name != "permitted"}
     met = _met(cases)
     partial_table = search_report.ADVICE if any(map(search_report.is_partial, cases)) else {}
     rows: list[tuple[b.Phrase, b.Phrase]] = []
