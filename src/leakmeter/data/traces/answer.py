@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from leakmeter.core.case import Channel, Message, ToolCall
+from leakmeter.core.case import Channel, Message, Recipient, ToolCall
 
 _INSTRUCTIONS = ("system", "developer")
 
@@ -197,8 +197,8 @@ class LoggedAnswer:
     """Id of the conversation or session, where the log has one, else of the trace."""
     turn: int = 1
     """Number of the call in its trace, from 1."""
-    user: str | None = None
-    """Who was answered, where the log says more than the session."""
+    known: Recipient | None = None
+    """What is known of who was answered; None where the log has only a session."""
 
     @property
     def asking(self) -> int | None:

@@ -17,7 +17,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from leakmeter.core.case import Case, Document, Emission, Message, Recipient
+from leakmeter.core.case import Case, Document, Emission, Message
 from leakmeter.data import formats as data_formats
 from leakmeter.data.chat import ChatCase, ChatCases
 from leakmeter.data.mapping import Fields
@@ -314,8 +314,7 @@ def _read(name: str, rows: Iterable[tuple[DataRow, Fields]]) -> Iterator[tuple[D
             yield row, answer
         else:
             case = as_case(replace(answer, turn=turns[answer.trace_id] + answer.turn), by_id=True)
-            if answer.user is not None:
-                case = replace(case, recipient=Recipient(id=answer.user))
+            case = replace(case, recipient=answer.known)
             yield row, ChatCases([ChatCase(case, is_own=True)])
     if reader.n_before_reading:
         yield DataRow(0, "", ""), ChatCases([], reader.n_before_reading)

@@ -24,6 +24,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from leakmeter.core.case import Recipient
 from leakmeter.data.conversation import ConversationEntry, Emitted, emissions_of, says_something
 from leakmeter.data.mapping import unused
 from leakmeter.data.traces.answer import LoggedAnswer, LoggedMessage, Reason, Refused, Unusable
@@ -153,7 +154,7 @@ def _of_call(
                     response_id=None if call.response_id is None else f"{call.response_id}{name}",
                     time=moment(call.end if call.end is not None else call.start),
                     recipient=tree.recipient(call) if is_answer else f"{each.channel}:{each.recipient}",
-                    user=tree.user(call),
+                    known=None if (user := tree.user(call)) is None else Recipient(id=user),
                     model=call.model,
                     sampling=sampling_of(call.parameters),
                     messages=tuple(messages),

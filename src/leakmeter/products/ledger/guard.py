@@ -21,6 +21,7 @@ from leakmeter.commands.call import measured as run_measure
 from leakmeter.core.case import Channel, Message, ToolCall
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.data.conversation import channel_of
+from leakmeter.data.recipients import recipient_of
 from leakmeter.data.traces import LoggedAnswer, LoggedMessage, Sampling, as_case
 from leakmeter.data.traces.answer import Unusable
 from leakmeter.data.traces.messages import messages_of
@@ -136,7 +137,8 @@ class GuardVerdict:
     cuts: tuple[Cut, ...]
     """Where it is not within: what redaction would bring it under."""
     held_spans: tuple[HeldSpan, ...]
-    """What of the answer to hold back, whether it is within or not, in the order of the answer; none overlap."""
+    """What of the answer to hold back, whether it is within or not, in the order of the answer; none overlap. With a
+    policy what the recipient is not known to be allowed, and nothing else."""
     recorded: bool
     """Whether the ledger counts the answer as told."""
     flags: tuple[str, ...]
@@ -197,7 +199,7 @@ class Guard:
         documents: Mapping[str, str] | Sequence[str],
         query: str,
         answer: str,
-        recipient: str,
+        recipient: str | Mapping[str, Any],
         *,
         messages: Sequence[Mapping[str, Any]] = (),
         tool: str | None = None,
@@ -212,7 +214,7 @@ class Guard:
             documents: what was retrieved, by id or in order. None are needed where the messages have results of tools.
             query: what was asked.
             answer: what was drawn, and not shown yet; or the arguments of a call that was not made yet.
-            recipient: who asks.
+            recipient: who asks: an id, or with a policy a mapping with 'id', 'role', 'tenant' and 'subject'.
             messages: the prompt as it was sent, 'role' and 'content' of each, with calls of tools and their results,
                 and the documents in it verbatim; by default one user message, the documents and then the query, with
                 blank lines between them.
@@ -310,7 +312,7 @@ class Guard:
         documents: Mapping[str, str] | Sequence[str],
         query: str,
         answer: str,
-        recipient: str,
+        recipient: str | Mapping[str, Any],
         messages: Sequence[Mapping[str, Any]],
         tool: str | None,
         temperature: float,
@@ -326,6 +328,11 @@ class Guard:
         if not named and not any(turn.read for turn in turns):
             raise UsageError("no document is given, and no message is the result of a tool; give at least one")
         turns = turns or [LoggedMessage("user", "\n\n".join([*(text for _, text in named), query]))]
+        known = recipient_of(recipient, _ANSWER)
+        if not isinstance(recipient, str):
+            if known is None or known.id is None:
+                raise UsageError("the recipient has no 'id', by which the ledger knows them; give one")
+            recipient = known.id
         channel: Channel = "answer"
         begun: Message | None = None
         if tool is not None:
@@ -350,6 +357,7 @@ class Guard:
             documents=matched.documents,
             channel=channel,
             begun=begun,
+            known=known,
             where=_ANSWER,
         )
 
@@ -357,11 +365,12 @@ class Guard:
         (row,) = rows.rows["events"]
         book = Book(self.ledger, rows.rows)
         event = cast(LedgerEvent, {**row, "order": len(book.events)})
-        looks = list(book.looks_of(event, self.budget.kind))
+        looks = [look for look in book.looks_of(event, self.budget.kind) if not book.is_allowed(look)]
         earlier: dict[LedgerItem, list[Look]] = {look.item: [] for look in looks}
         for look in book.looks(self.budget.kind):
             is_theirs = not self.budget.by_recipient or look.event["recipient"] == event["recipient"]
-            if look.item in earlier and is_theirs and look.event["event"] != event["event"]:
+            is_earlier = look.event["event"] != event["event"] and not book.is_allowed(look)
+            if look.item in earlier and is_theirs and is_earlier:
                 earlier[look.item].append(look)
         uses = sorted((self._use(look, earlier[look.item]) for look in looks), key=lambda use: -abs(use.signed_nats))
         scores = {row["target"]: row for row in rows.rows["scores"] if row["unit"] == ENTITY}
@@ -433,6 +442,10 @@ def _held_spans(disclosures: Iterable[LedgerDisclosure], answer: str) -> list[He
             by_place[disclosed.row["first_character"], disclosed.row["last_character"] + 1].append(disclosed)
     spans: list[HeldSpan] = []
     for (start, end), rows in by_place.items():
+        # What is copied is theirs to know where they may know it from one document; of all else, from each.
+        enough = any if rows[0].row["relation"] == "copied" else all
+        if enough(disclosed.allowed == "yes" for disclosed in rows):
+            continue
         documents = tuple(sorted({disclosed.document for disclosed in rows}))
         said_at = {(start, end), *_said_again(answer, answer[start:end], rows[0].kind)}
         spans += [HeldSpan(*place, rows[0].kind, documents, rows[0].nats) for place in said_at]
