@@ -36,7 +36,7 @@ from leakmeter.products.ledger.keys import shown
 from leakmeter.products.ledger.measuring import ENTITY, MeasuredAnswers, Measuring, measured
 from leakmeter.products.ledger.store import Ledger
 from leakmeter.products.ledger.totals import DOCUMENT, Book, LedgerDisclosure, LedgerEvent, LedgerItem, Look, total_of
-from leakmeter.text import matching
+from leakmeter.text import matching, permissions
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.entities import person
 from leakmeter.text.entities.mention import PERSON
@@ -167,6 +167,8 @@ class Guard:
         budget: most nats that the sum of a document's, or a person's, log-likelihood ratios may ever have in size.
         ledger: directory of the ledger that counts what was told; it is made when it is first written.
         per: 'document,recipient', 'document', 'subject,recipient' or 'subject': what has a budget of its own.
+        allowed: file of who may know what: budgets then count, and verdicts hold back, only what the recipient is not
+            known to be allowed.
         how: options of the measurement; by default nothing is searched, and no text is kept.
 
     Raises:
@@ -187,12 +189,18 @@ class Guard:
         budget: float,
         ledger: str | Path = "ledger",
         per: str = "document,recipient",
+        allowed: str | Path | None = None,
         how: Measuring | None = None,
     ) -> None:
         self.budget = Budget(float(budget), per)
         self.ledger = Ledger.of_user(Path(ledger))
         self._model = meter.kept_model
         self._how = how or Measuring()
+        if allowed is not None:
+            self._how = replace(self._how, allowed=str(allowed))
+        if self._how.allowed is not None:
+            # Read once: a policy that changes while answers are checked needs another guard.
+            self._how = replace(self._how, allowed=permissions.read(self._how.allowed).text)
 
     def check(
         self,
