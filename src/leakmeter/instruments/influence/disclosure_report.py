@@ -34,6 +34,7 @@ _ORIGINS: Final = 8
 _LISTED: Final = 8
 """Cases that a piece of advice names."""
 _MAY_KNOW: Final = "May know"
+_RULE: Final = "By which rule"
 _BY_WORDING: Final = "by wording only; the scores do not confirm it"
 _NAMES: Final = {
     "person": "name of a person",
@@ -268,8 +269,9 @@ def _judged_headline(cases: Sequence[InfluenceResult], sections: Mapping[str, st
         for case in leaking[: n_listed(len(leaking), _NAMED)]
     ]
     more = f"; and {len(leaking) - len(named):,} more" if len(leaking) > len(named) else ""
-    n = counted(sum(map(len, leaks.values())), "disclosure")
-    said = (f"{where}{n} of personal or secret data {permitted.MAY_NOT}: ", *b.joined(named, "; "))
+    n = sum(map(len, leaks.values()))
+    whom = permitted.MAY_NOT if n != 1 else permitted.ONE_MAY_NOT
+    said = (f"{where}{counted(n, 'disclosure')} of personal or secret data {whom}: ", *b.joined(named, "; "))
     return b.Headline((*said, f"{more}{f'. {rest}' if rest else ''}."), verdict="bad")
 
 
@@ -453,7 +455,8 @@ def _table(
         (b.Column("What"), lambda row: kind_text(row[1].kind)),
         (b.Column("Response says"), lambda row: b.Untrusted(row[1].text, 80)),
         (b.Column("From"), lambda row: _origin(row[1])),
-        (b.Column(_MAY_KNOW), lambda row: _may_know(row[1])),
+        (b.Column(_MAY_KNOW), lambda row: permitted.WORDS[row[1].allowed]),
+        (b.Column(_RULE, on="pages"), lambda row: b.Untrusted(row[1].rule or "", 80)),
         (b.Column("Nats", "signed_nats", shade=is_personal), lambda row: row[1].own_nats),
         (b.Column("p", "p_value"), lambda row: p_of[id(row[1])]),
         (b.Column("Sure", "posterior"), lambda row: row[1].posterior),
@@ -462,7 +465,7 @@ def _table(
     shown = {
         "Case": bool(sections),
         "To": any(not case.is_answer or (case.policy is not None and case.recipient is not None) for case, _ in rows),
-        _MAY_KNOW: any(disclosure.allowed is not None for _, disclosure in rows),
+        **dict.fromkeys((_MAY_KNOW, _RULE), any(disclosure.allowed is not None for _, disclosure in rows)),
         "What": any(disclosure.kind != OTHER for _, disclosure in rows),
         "Known by": is_personal,
         "p": bool(p_of),
@@ -479,11 +482,6 @@ def _table(
         filterable=len(rows) > 20,
         chips=_MAY_KNOW if len({disclosure.allowed for _, disclosure in rows}) > 1 else "",
     )
-
-
-def _may_know(disclosure: Disclosure) -> b.Noted:
-    rule = [] if disclosure.rule is None else [b.Untrusted(disclosure.rule, 80)]
-    return b.Noted(permitted.WORDS[disclosure.allowed], rule)
 
 
 def _origin(disclosure: Disclosure) -> b.Noted:

@@ -20,6 +20,7 @@ WORDS: Final[dict[MayKnow | None, str]] = {"yes": "yes", "no": "no", "unknown": 
 ORDER: Final[dict[MayKnow | None, int]] = {None: 0, "no": 0, "unknown": 1, "yes": 2}
 """What comes first in lists."""
 MAY_NOT: Final = "to recipients who may not know them"
+ONE_MAY_NOT: Final = "to a recipient who may not know it"
 
 
 def is_judged(cases: Iterable[InfluenceResult]) -> bool:
@@ -61,7 +62,8 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[str]:
     other = [leak for leak in leaks if not leak.is_sensitive]
     if n := sum(leak.allowed == "no" for leak in other):
         rest = rest_text(other)
-        yield f"Other content: {counted(n, 'span')} {MAY_NOT}{'; ' if rest else ''}{rest}."
+        whom = MAY_NOT if n != 1 else ONE_MAY_NOT
+        yield f"Other content: {counted(n, 'span')} {whom}{'; ' if rest else ''}{rest}."
     if missing := Counter(_missing(leak) for leak in leaks if leak.allowed == "unknown"):
         facts = ", ".join(f"{fact} ({n:,})" for fact, n in missing.most_common(_LISTED))
         yield f"Whether the recipient may know a disclosure is not known for want of: {facts}."
