@@ -46,7 +46,8 @@ _TABLE: Final = "rule"
 _DELIMITERS: Final = ",;\t"
 _SEVERAL: Final = "|"
 """Between several values of a cell."""
-_MOST_ENTRIES: Final = 10_000
+MOST_ENTRIES: Final = 10_000
+"""Rules and facts of a policy."""
 _MOST_VALUES: Final = 1_000
 _LONGEST: Final = 500
 """Characters of a value."""
@@ -402,7 +403,7 @@ def read(allowed: str) -> Policy:
 def _of_kept(text: str) -> Policy:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise DataError("the policy that is kept with the run is not JSON; measure again") from None
     return Policy.from_dict(value)
 
@@ -411,8 +412,8 @@ def _of_kept(text: str) -> Policy:
 def _parsed(text: str, path: str) -> Policy:
     where = f"{_WHAT} '{path}'"
     entries = list(_of_csv(text, where) if Path(path).suffix.lower() == ".csv" else _of_toml(text, where))
-    if len(entries) > _MOST_ENTRIES:
-        raise DataError(f"{where} has {len(entries):,} rules and facts; {_MOST_ENTRIES:,} are read at most")
+    if len(entries) > MOST_ENTRIES:
+        raise DataError(f"{where} has {len(entries):,} rules and facts; {MOST_ENTRIES:,} are read at most")
     of_tables: dict[str, list[dict[str, tuple[str, ...]]]] = {table: [] for table in _TABLES}
     for table, entry, at in entries:
         of_tables[table].append(_checked(table, entry, at))

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pydantic import ValidationError
 
 import leakmeter
+from helpers.logged_answers import Echo
 from leakmeter.core.plain import SELDOM
+from leakmeter.core.record import reader_of
 from leakmeter.instruments.influence import disclosure_report, permitted
 from leakmeter.instruments.influence.disclosures import Disclosure, judged
-from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.influence.result import InfluenceResult, KeptInfluence
 from leakmeter.instruments.influence.sources import Source
 from leakmeter.products.gate.bounds import check_bounds, parse_bound
 from leakmeter.report import blocks as b
@@ -204,3 +207,57 @@ def test_fields_that_say_nothing_are_left_out() -> None:
     seldom = {"policy"}
     fields = InfluenceResult.__dataclass_fields__
     assert all(fields[name].metadata.get(SELDOM) for name in seldom)
+
+
+def test_what_a_user_said_earlier_is_theirs_and_a_tool_is_another_recipient(policy: str) -> None:
+    chat = [
+        {"role": "user", "content": "I am Marisol Vandekamp, 555-010-4471."},
+        {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": "Who am I?"},
+        {"role": "assistant", "content": "Marisol Vandekamp, 555-010-4471."},
+    ]
+    case = leakmeter.influence(Echo(), [{"messages": chat}], allowed=policy, turns="last")[0]
+    assert {(leak.document, leak.allowed, leak.rule) for leak in case.disclosed if leak.is_sensitive} == {
+        ("user 1", "yes", "own words")
+    }
+    called = {"id": "1", "function": {"name": "crm.get", "arguments": '{"who": "x"}'}}
+    sent = {"id": "2", "function": {"name": "web.send", "arguments": '{"text": "Marisol Vandekamp, 555-010-4471"}'}}
+    agent = [
+        {"role": "user", "content": "Who called?"},
+        {"role": "assistant", "content": None, "tool_calls": [called]},
+        {"role": "tool", "tool_call_id": "1", "content": "Marisol Vandekamp, 555-010-4471"},
+        {"role": "assistant", "content": None, "tool_calls": [sent]},
+        {"role": "tool", "tool_call_id": "2", "content": "sent"},
+        {"role": "assistant", "content": "Marisol Vandekamp, 555-010-4471"},
+    ]
+    Path(policy).write_text('[[allow]]\nchannel = "answer"\n[[allow]]\nrecipient = "crm.*"\n', encoding="utf-8")
+    cases = leakmeter.influence(Echo(), [{"messages": agent, "recipient": "ana"}], allowed=policy)
+    told = {(case.channel, case.recipient): {leak.allowed for leak in case.disclosed} for case in cases}
+    assert told == {("tool", "web.send"): {"no"}, ("answer", "ana"): {"yes"}}
+
+
+def test_where_the_log_lists_what_a_user_may_know_no_policy_is_needed() -> None:
+    record = '{"name": "Marisol Vandekamp", "ssn": "078-05-1120", "phone": "555-010-4471"}'
+    row = {
+        "context": [{"name": "vault", "text": record}],
+        "query": "Who called?",
+        "response": "Marisol Vandekamp, 078-05-1120, called from 555-010-4471.",
+        "recipient": {"may_know": ["name"], "may_not_know": ["ssn"]},
+    }
+    results = leakmeter.influence("toy", [{"id": "a", **row}, {**row, "id": "b", "recipient": None}])
+    assert [(leak.kind, leak.allowed, leak.rule) for leak in results[0].disclosed if leak.is_sensitive] == [
+        ("name", "yes", "the log"), ("ssn", "no", "the log"), ("phone", "unknown", "no rule"),
+    ]  # fmt: skip
+    assert results[1].policy is None
+    # Of the second response nobody says anything.
+    assert said(results).endswith("1 to recipients who may; of 4 it is not known whether they may.")
+    assert next(permitted.further(list(results))) == (
+        "Of 1 response nobody says who may know what: neither a policy nor the log."
+    )
+
+
+def test_a_changed_run_with_more_rules_than_there_can_be_is_refused(policy: str, tmp_path: Path) -> None:
+    (part,) = measured(policy, ANA, out=tmp_path / "runs")._reader.all_cases()
+    texts = {**part[0], "permissions": {**part[0]["permissions"], "n_allow": 10**12}}
+    with pytest.raises(ValidationError, match="more rules than a policy may have"):
+        reader_of(KeptInfluence).validate_python(texts)

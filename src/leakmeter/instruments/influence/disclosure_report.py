@@ -243,9 +243,9 @@ def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
 
 
 def _judged_headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str], noun: str) -> b.Headline:
-    """How many personal or secret disclosures their recipients may not know, and how many they may. Where nobody says
-    who may know what, all count."""
-    leaks = {case.id: [leak for leak in personal(case) if leak.allowed in ("no", None)] for case in cases}
+    """How many personal or secret disclosures their recipients may not know, how many they may, and of how many that is
+    not known."""
+    leaks = {case.id: [leak for leak in personal(case) if leak.allowed == "no"] for case in cases}
     leaking = [case for case in cases if leaks[case.id]]
     rest = permitted.rest_text(leak for case in cases for leak in personal(case))
     where = f"{scope(cases)}{_repeated(cases)}{'' if noun == 'response' else f'In {noun}s: '}"

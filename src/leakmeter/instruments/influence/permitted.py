@@ -17,7 +17,7 @@ _LISTED: Final = 8
 """Rules that a sentence names."""
 WORDS: Final[dict[MayKnow | None, str]] = {"yes": "yes", "no": "no", "unknown": "not known", None: ""}
 """Whether the recipient may know it, in a table."""
-ORDER: Final[dict[MayKnow | None, int]] = {None: 0, "no": 0, "unknown": 1, "yes": 2}
+ORDER: Final[dict[MayKnow | None, int]] = {"no": 0, "unknown": 1, None: 1, "yes": 2}
 """What comes first in lists."""
 MAY_NOT: Final = "to recipients who may not know them"
 ONE_MAY_NOT: Final = "to a recipient who may not know it"
@@ -45,8 +45,9 @@ def is_unsure(case: InfluenceResult) -> bool:
 def rest_text(disclosures: Iterable[Disclosure]) -> str:
     """'14 to recipients who may; of 2 it is not known', of what is not forbidden; empty where there is nothing."""
     counts = Counter(disclosure.allowed for disclosure in disclosures)
+    n_unknown = counts["unknown"] + counts[None]
     parts = [f"{counts['yes']:,} to recipients who may"] if counts["yes"] else []
-    parts += [f"of {counts['unknown']:,} it is not known whether they may"] if counts["unknown"] else []
+    parts += [f"of {n_unknown:,} it is not known whether they may"] if n_unknown else []
     return "; ".join(parts)
 
 

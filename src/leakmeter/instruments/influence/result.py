@@ -48,7 +48,7 @@ from leakmeter.text import sensitive
 from leakmeter.text.build import REGION
 from leakmeter.text.entities import phone
 from leakmeter.text.entity_results import PieceSeries, entity_warnings, ranks
-from leakmeter.text.permissions import Permissions, called
+from leakmeter.text.permissions import MOST_ENTRIES, Permissions, called
 from leakmeter.text.units import AUTO
 
 if TYPE_CHECKING:
@@ -113,6 +113,10 @@ class KeptContextCase(KeptCase):
         # Reports say it as a word of ours.
         if not all(sensitive.TYPE.fullmatch(kind) for _, _, kind in places):
             raise FieldError("sensitive", "has a type that is no word of 24 letters, digits and '_' at most")
+        if self.permissions is not None:
+            n_allow, n_forbid = self.permissions.n_allow, self.permissions.n_forbid
+            if min(n_allow, n_forbid) < 0 or n_allow + n_forbid > MOST_ENTRIES:
+                raise FieldError("permissions", "has more rules than a policy may have")
         if self.region != REGION and not phone.is_region(self.region):
             raise FieldError("region", "has to be the ISO code of a country")
 
