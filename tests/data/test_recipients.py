@@ -49,11 +49,24 @@ def test_the_parts_of_a_recipient_may_stand_anywhere() -> None:
 def test_documents_say_whose_they_are() -> None:
     documents = [
         {"name": "a", "text": "It rains.", "owner": "p1"},
-        {"name": "b", "text": "It snows.", "metadata": {"tenant": 7}},
+        {"name": "b", "text": "It snows.", "owner": "", "metadata": {"tenant": 1}},
         {"name": "c", "text": "It hails."},
     ]
     case = read({**ROW, "context": documents})
-    assert [(part.owner, part.tenant) for part in case.documents] == [("p1", None), (None, "7"), (None, None)]
+    assert [(part.owner, part.tenant) for part in case.documents] == [("p1", None), (None, "1"), (None, None)]
+
+
+def test_documents_say_who_may_read_them() -> None:
+    documents = [
+        {"name": "a", "text": "It rains.", "readers": ["ana", "nurse"]},
+        {"name": "b", "text": "It snows.", "metadata": {"acl": "all staff"}},
+    ]
+    assert [part.readers for part in read({**ROW, "context": documents}).documents] == [("ana", "nurse"), ()]
+    row = {"q": "Weather?", "a": "Rain", "d": documents}
+    case = read(row, map="query=q,context=d,response=a,context.readers=metadata.acl")
+    assert [part.readers for part in case.documents] == [("ana", "nurse"), ("all staff",)]
+    with pytest.raises(DataError, match="readers"):
+        read({**ROW, "context": [{"text": "x", "readers": [{"id": "ana"}]}]})
 
 
 def test_whose_documents_are_may_stand_under_other_names() -> None:

@@ -128,6 +128,21 @@ def test_a_fact_that_is_not_known_and_would_decide_leaves_it_unknown(tmp_path: P
     )
 
 
+def test_a_document_may_say_who_reads_it(tmp_path: Path) -> None:
+    held = policy('[[document]]\ndocument = "b"\nreaders = ["acme", "bo"]\n[[allow]]\nof = "reader"\n', tmp_path)
+    documents = Document("a", "text", readers=("ana", "nurse")), doc("b"), doc("c")
+
+    def decided(recipient: Recipient | None) -> list[str]:
+        may = of_case(held, *documents, recipient=recipient).may
+        return [may(name, kind="phone").allowed for name in "abc"]
+
+    assert decided(Recipient("ana", ("clerk",), "zeta")) == ["yes", "no", "unknown"]
+    assert decided(Recipient("eve", ("nurse",), "acme")) == ["yes", "yes", "unknown"]
+    assert decided(Recipient("bo")) == ["unknown", "yes", "unknown"]
+    assert decided(None) == ["unknown"] * 3
+    assert decided(Recipient("*", ("*",), "*")) == ["no", "no", "unknown"]
+
+
 def test_names_of_the_log_are_no_patterns(tmp_path: Path) -> None:
     held = policy('[[allow]]\nof = "tenant"\n[[allow]]\nof = "recipient"\n', tmp_path)
     may = of_case(held, doc("a", tenant="acme", owner="bo"), recipient=Recipient("*", ("*",), "*", ("*",))).may
@@ -215,7 +230,7 @@ def test_a_case_keeps_the_rules_that_may_apply_to_it(tmp_path: Path) -> None:
         ("[[allow]]\nrole = []\n", ".toml", "'role' has to be a text"),
         ("[[allow]]\nrole = ['']\n", ".toml", "'role' has to be a text"),
         ("[[allow]]\nrole = 1.5\n", ".toml", "'role' has to be a text"),
-        ("[[allow]]\nof = 'owner'\n", ".toml", "'of' has to be one of recipient, tenant"),
+        ("[[allow]]\nof = 'owner'\n", ".toml", "'of' has to be one of recipient, tenant, reader"),
         ("[[allow]]\nchannel = 'mail'\n", ".toml", "'channel' has to be one of answer"),
         ("[[document]]\nowner = 'a'\n[[allow]]\nrole = 'a'\n", ".toml", "document 1: it needs 'document'"),
         (f"[[allow]]\nrole = '{'a' * 501}'\n", ".toml", "at most 500 characters"),

@@ -17,7 +17,7 @@ TURN_ROLES: Final = (*SYSTEM_ROLES, "user", "assistant")
 _UNSAID: Final = (
     *(("decoding", None), ("retrieved", ()), ("fixed", False)),
     *(("calls", ()), ("emission", None), ("begun", None)),
-    *(("owner", None), ("tenant", None), ("recipient", None)),
+    *(("owner", None), ("tenant", None), ("readers", ()), ("recipient", None)),
 )
 _EMPTY: Final = len("{}")
 """Characters of arguments that say nothing."""
@@ -35,6 +35,8 @@ class Document:
     """Whom it belongs to, or is about, as far as the log says."""
     tenant: str | None = None
     """The customer, team or the like whose it is."""
+    readers: tuple[str, ...] = ()
+    """Ids, roles and tenants that may read it; empty where the log says nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)

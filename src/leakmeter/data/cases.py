@@ -33,7 +33,6 @@ from leakmeter.data.chat import (
 from leakmeter.data.conversation import ALL_EMISSIONS, EmissionOptions, entries_of, is_api_error
 from leakmeter.data.foreign import Unread, fields_of, has_reasoned, is_of_blocks, plain
 from leakmeter.data.formats import DataFormat
-from leakmeter.data.formats.base import WHOSE
 from leakmeter.data.mapping import (
     Fields,
     Names,
@@ -51,7 +50,7 @@ from leakmeter.data.named import DatasetRecord
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
 from leakmeter.data.proposed import ROLES, contexts_among, proposed_cases, proposed_mapping, text_paths
-from leakmeter.data.recipients import RECIPIENT, is_recipient, recipient_of
+from leakmeter.data.recipients import RECIPIENT, is_recipient, recipient_of, whose_of
 from leakmeter.data.rows import DataRow, read_rows, text_lines
 from leakmeter.data.shape import Shape, shape_of
 from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
@@ -810,10 +809,7 @@ def _documents(value: object, where: str) -> tuple[Document, ...]:
     for number, entry in enumerate(value, 1):
         document = formats.document_of(entry, number, where)
         text = checked_text(document["text"], f"context[{number - 1}]", where)
-        owner, tenant = (
-            None if document.get(name) is None else checked_text(document[name], name, where) for name in WHOSE
-        )
-        out.append(Document(checked_text(document["name"], "name", where), text, owner, tenant))
+        out.append(Document(checked_text(document["name"], "name", where), text, *whose_of(document, where)))
     return tuple(unique_names(out))
 
 
@@ -895,7 +891,7 @@ def _documents_of(context: Any) -> tuple[Document, ...]:
         Document(
             str(item["name"]),
             checked_text(item["text"], "context", "the case"),
-            *(None if item.get(name) is None else str(item[name]) for name in WHOSE),
+            *whose_of(item, "the case"),
         )
         for item in texts
     ]

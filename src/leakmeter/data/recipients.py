@@ -1,4 +1,5 @@
-"""Who received an answer, as a row of data says it: an id, or an object with id, role, tenant and subject."""
+"""Who received an answer, as a row of data says it: an id, or an object with id, role, tenant and subject; and whose a
+document is."""
 
 from __future__ import annotations
 
@@ -33,8 +34,10 @@ def recipient_of(value: object, where: str) -> Recipient | None:
         None if held.get(name) in (None, "") else _text(held[name], f"{RECIPIENT}.{name}", where)
         for name in ("id", "tenant")
     )
-    roles, subjects = (_texts(held.get(name), name, where) or () for name in ("role", "subject"))
-    may_know, may_not_know = (_texts(held.get(name), name, where) for name in ("may_know", "may_not_know"))
+    roles, subjects, may_know, may_not_know = (
+        _texts(held.get(name), f"{RECIPIENT}.{name}", where) for name in ("role", "subject", "may_know", "may_not_know")
+    )
+    roles, subjects = roles or (), subjects or ()
     return Recipient(id_, roles, tenant, subjects, may_know, may_not_know)
 
 
@@ -43,12 +46,20 @@ def is_recipient(fields: Mapping[object, object]) -> bool:
     return all(key in PARTS for key in fields)
 
 
+def whose_of(document: Mapping[str, object], where: str) -> tuple[str | None, str | None, tuple[str, ...]]:
+    """Owner, tenant and readers of a document, as far as it says them."""
+    owner, tenant = (
+        None if document.get(name) is None else _text(document[name], name, where) for name in ("owner", "tenant")
+    )
+    return owner, tenant, _texts(document.get("readers"), "readers", where) or ()
+
+
 def _texts(value: object, name: str, where: str) -> tuple[str, ...] | None:
     held = parsed_cell(value)
     if held in (None, ""):
         return None
     several = held if isinstance(held, list) else [held]
-    return tuple(_text(each, f"{RECIPIENT}.{name}", where) for each in several)
+    return tuple(_text(each, name, where) for each in several)
 
 
 def _text(value: object, field: str, where: str) -> str:

@@ -15,11 +15,11 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from leakmeter.core.case import Case, Channel, Recipient
 from leakmeter.core.files import parsed_toml, read_text
@@ -28,12 +28,12 @@ from leakmeter.core.record import Record
 from leakmeter.errors import DataError
 
 MayKnow = Literal["yes", "no", "unknown"]
-Belonging = Literal["recipient", "tenant"]
+Belonging = Literal["recipient", "tenant", "reader"]
 
 _WHAT: Final = "file of who may know what"
 _TABLES: Final = ("allow", "forbid", "recipient", "document")
 _OF_RECIPIENTS: Final = ("recipient", "channel", "role", "tenant", "subject")
-_OF_DOCUMENTS: Final = ("document", "owner", "tenant")
+_OF_DOCUMENTS: Final = ("document", "owner", "tenant", "readers")
 _OF_RULES: Final = ("name", "recipient", "channel", "role", "tenant", "document", "owner", "of", "kind", "field")
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "allow": _OF_RULES,
@@ -87,7 +87,8 @@ class PermissionRule(Record):
     owner: tuple[str, ...] = _any()
     """Of the document."""
     of: Belonging | None = dataclass_field(default=None, metadata={SELDOM: True})
-    """Whose the document has to be: the recipient's own, or its tenant's."""
+    """Whose the document has to be: the recipient's own, or its tenant's; or that the recipient is one of its
+    readers."""
     kind: tuple[str, ...] = _any()
     field: tuple[str, ...] = _any()
 
@@ -119,6 +120,8 @@ class DocumentFacts(Record):
 
     owner: str | None = None
     tenant: str | None = None
+    readers: tuple[str, ...] = ()
+    """Ids, roles and tenants that may read it; empty where that is not known."""
     is_own_words: bool = False
     """Whether the recipient said it, earlier in the chat."""
 
@@ -236,11 +239,26 @@ def _belonging(rule: PermissionRule, recipient: RecipientFacts, facts: DocumentF
         return ((is_theirs, "tenant of the document"),)
     if rule.of is None:
         return ()
+    if rule.of == "reader":
+        return (_reading(recipient, facts),)
     if facts.owner is None:
         return ((None, "owner of the document"),)
     if facts.owner in (recipient.id, *recipient.subjects):
         return ((True, ""),)
     return ((None if recipient.id is None else False, "recipient"),)
+
+
+def _reading(recipient: RecipientFacts, facts: DocumentFacts) -> _Condition:
+    """Whether the recipient is among the readers of a document, by id, role or tenant."""
+    if not facts.readers:
+        return None, "readers of the document"
+    if {recipient.id, *(recipient.roles or ()), *(recipient.tenants or ())} & {*facts.readers}:
+        return True, ""
+    if recipient.id is None:
+        return None, "recipient"
+    if recipient.roles is None or recipient.tenants is None:
+        return None, f"{'role' if recipient.roles is None else 'tenant'} of the recipient"
+    return False, ""
 
 
 def _names_of_field(path: str) -> tuple[str, str]:
@@ -316,15 +334,15 @@ class Policy(Record):
             subjects=tuple(dict.fromkeys((*log.subjects, *own["subject"]))),
         )
 
-    def of_document(self, name: str, owner: str | None, tenant: str | None, *, is_own_words: bool) -> DocumentFacts:
-        """What is known of a document: what the log says of it comes first."""
+    def of_document(self, name: str, known: DocumentFacts) -> DocumentFacts:
+        """What is known of a document: what the log knows of it comes first."""
+        owner, tenant, readers = known.owner, known.tenant, known.readers
         for entry in self.documents:
-            if owner is not None and tenant is not None:
-                break
-            if any(matches(pattern, name) for pattern in entry.get("document", ())):
+            if any(matches(pattern, name) for pattern in entry["document"]):
                 owner = owner if owner is not None else next(iter(entry.get("owner", ())), None)
                 tenant = tenant if tenant is not None else next(iter(entry.get("tenant", ())), None)
-        return DocumentFacts(owner=owner, tenant=tenant, is_own_words=is_own_words)
+                readers = readers or tuple(entry.get("readers", ()))
+        return replace(known, owner=owner, tenant=tenant, readers=readers)
 
 
 _EMPTY: Final = Policy()
@@ -339,10 +357,16 @@ def permissions_of(case: Case, policy: Policy | None) -> Permissions | None:
     if policy is None and lists == (None, None):
         return None
     own_words = case.own_words if channel == "answer" else ()
-    documents = [
-        (document.name, document.owner, document.tenant, document.name in own_words)
-        for document in case.context_documents
-    ]
+    # Parts of one document are known by the first.
+    documents = {
+        document.name: DocumentFacts(
+            owner=document.owner,
+            tenant=document.tenant,
+            readers=document.readers,
+            is_own_words=document.name in own_words,
+        )
+        for document in reversed(case.context_documents)
+    }
     return permissions_for(channel, None if emission is None else emission.recipient, known, documents, policy)
 
 
@@ -350,18 +374,13 @@ def permissions_for(
     channel: Channel,
     name: str | None,
     known: Recipient,
-    documents: Iterable[tuple[str, str | None, str | None, bool]],
+    documents: Mapping[str, DocumentFacts],
     policy: Policy | None,
 ) -> Permissions:
-    """The same of a recipient, known by `name` where it is no person, and of documents: their names, owners and
-    tenants, and whether they are the recipient's own words."""
+    """The same of a recipient, known by `name` where it is no person, and of documents by their names."""
     held = policy or _EMPTY
     recipient = held.of_recipient(channel, name, known)
-    facts: dict[str, DocumentFacts] = {}
-    for document, owner, tenant, is_own_words in documents:
-        # Parts of one document may be known apart.
-        if document not in facts:
-            facts[document] = held.of_document(document, owner, tenant, is_own_words=is_own_words)
+    facts = {document: held.of_document(document, of_log) for document, of_log in documents.items()}
     told = known.lists if channel == "answer" else (None, None)
     rules = [
         rule
@@ -498,6 +517,6 @@ def _rule(number: int, values: Mapping[str, tuple[str, ...]], *, allows: bool) -
         number=number,
         allows=allows,
         name=name[0] if name else None,
-        of="recipient" if of == ("recipient",) else "tenant" if of else None,
+        of=cast(Belonging, of[0]) if of else None,
         **conditions,
     )

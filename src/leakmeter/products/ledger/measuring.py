@@ -663,7 +663,7 @@ def _permissions(
     name = None if answer.channel == ANSWER else (answer.recipient or "").partition(":")[2]
     known = answer.known or Recipient()
     facts = permissions.permissions_for(
-        answer.channel, name, known, [(called, None, None, False) for _, called, _ in named], policy
+        answer.channel, name, known, {called: permissions.DocumentFacts() for _, called, _ in named}, policy
     )
     for id_, called, part in named:
         content = keys.content(part.content_hash)
