@@ -276,6 +276,8 @@ def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:
         messages=tuple(messages),
         decoding=answer.sampling.decoding,
         emission=_emission(answer),
+        # A ledger has recipients by pseudonyms alone, and calls documents by numbers.
+        recipient=answer.known if by_id else None,
         begun=answer.begun,
     )
 
@@ -314,7 +316,6 @@ def _read(name: str, rows: Iterable[tuple[DataRow, Fields]]) -> Iterator[tuple[D
             yield row, answer
         else:
             case = as_case(replace(answer, turn=turns[answer.trace_id] + answer.turn), by_id=True)
-            case = replace(case, recipient=answer.known)
             yield row, ChatCases([ChatCase(case, is_own=True)])
     if reader.n_before_reading:
         yield DataRow(0, "", ""), ChatCases([], reader.n_before_reading)
