@@ -8,7 +8,8 @@ times all its ways in turn instead of pairs, and prints one object a setting, wi
 80 MB of documents, and read logged traffic. `ledger-day` puts a day of logged answers into a ledger. `scale` simulates
 fleets of workers; `many` writes very large runs, and very many. `jobs` times the main commands from start to end.
 `games` lets a referee have answers written from one of two texts, and says how often leakmeter's posterior is right.
-`int8` says what weights in eight bits save and change. `pii-origins` counts people whom no model can know and whose
+`int8` says what weights in eight bits save and change. `log` measures a large log of answers step by step.
+`pii-origins` counts people whom no model can know and whose
 values are called known. `pages` asks a server for its pages. `architectures` holds every measure on tiny models of many
 architectures against plain passes. `intervals` simulates what intervals cover. `--tiny` makes any of them as small as
 it can be and still do all that it does, to see that it runs.
@@ -37,6 +38,7 @@ from benchmarks import (
     intervals,
     jobs,
     ledger_day,
+    log,
     many,
     pages,
     pii_origins,
@@ -58,6 +60,7 @@ _OWN = (
     int8.NAME,
     intervals.NAME,
     jobs.NAME,
+    log.NAME,
     store.NAME,
     extraction.NAME,
     traces.NAME,
@@ -145,6 +148,9 @@ def main() -> None:
 def _without_a_model(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if options.scenario == jobs.NAME:
         return jobs.rows(**jobs.TINY) if options.tiny else jobs.rows(options.model)
+    if options.scenario == log.NAME:
+        of_log = log.TINY if options.tiny else {"n": options.answers, "model": options.model}
+        return log.rows(seed=options.seed, complete=options.check or options.tiny, **of_log)
     if options.scenario == int8.NAME:
         return int8.rows(**int8.TINY) if options.tiny else int8.rows(options.model)
     if options.scenario == intervals.NAME:
@@ -189,7 +195,8 @@ def _options() -> argparse.Namespace:
         help="`sentences`: a file of PubMedQA's form; `extraction`: prose; `ledger-day`: a directory; `scale` and "
         "`disclosures`: a run; `games`: a directory of texts, or a run with controls",
     )
-    parser.add_argument("--seed", type=int, default=0, help="`disclosures`, `games`: of the values in its cases")
+    parser.add_argument("--seed", type=int, default=0, help="`disclosures`, `games`, `log`: of the values in its cases")
+    parser.add_argument("--answers", type=int, default=1000, help="`log`: how many")
     parser.add_argument("--writer", default=None, help="`games`: another model, which writes answers too")
     parser.add_argument("--part", choices=disclosures.PARTS, default="tuning", help="`disclosures`: of its cases")
     parser.add_argument(
@@ -198,7 +205,9 @@ def _options() -> argparse.Namespace:
         default=None,
         help="`architectures`, `intervals`, `ledger-day`, `scale`: where its files go; `games`: a CSV file, a row each",
     )
-    parser.add_argument("--check", action="store_true", help="compare the numbers, time nothing")
+    parser.add_argument(
+        "--check", action="store_true", help="compare the numbers, time nothing; `log`: by --complete too"
+    )
     parser.add_argument("--memory", action="store_true", help="only our peak memory over the loaded model, MiB")
     parser.add_argument("--tiny", action="store_true", help="as small as it can be, to see that it runs")
     return parser.parse_args()

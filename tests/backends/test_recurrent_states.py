@@ -143,7 +143,7 @@ def test_a_state_is_forked_where_its_layers_can_be() -> None:
     attention.extend(0, torch.ones(1, 1, 5, 2), torch.ones(1, 1, 5, 2))
     (state,) = attention.states()
     assert isinstance(state.layers[0], KeysValues)
-    assert [state.start(n).n_tokens for n in (1, 3, 5)] == [1, 3, 5]
+    assert [state.start(n).n_tokens for n in (1, 3, 5, 6)] == [1, 3, 5, 5]
     recurrent = segment([Start(None, 0)] * 2, [5, 3], 5)
     recurrent.recurrence(0, 1).update_recurrent_state(torch.arange(4.0).reshape(2, 2))
     whole, padded = recurrent.states()

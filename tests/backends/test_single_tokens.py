@@ -104,6 +104,17 @@ def test_another_response_that_goes_on_from_it_is_cut_there_too(monkeypatch: pyt
     assert passes(tiny_backend(), requests, monkeypatch) == [(0, n), (n, n + len(RESPONSE) + 1)]
 
 
+@pytest.mark.parametrize("kind", few(["llama-sdpa", "lfm2-sdpa", "gpt2-eager"]))
+def test_a_response_that_goes_another_way_behind_them_begins_with_the_longest_states(kind: str) -> None:
+    """As where an agent kept in a memory what it had told another: states of the first pass are shorter than that."""
+    backend, in_full = (tiny_backend(*kind.split("-"), share_prefixes=shares) for shares in (True, False))
+    other = (*RESPONSE[: N_SINGLE + 2], 8, 9)
+    requests = [Request((PROMPT,), response, TargetLogProbs(), N_SINGLE) for response in (RESPONSE, other)]
+    found, slow = (each.score(chunk_of(requests)) for each in (backend, in_full))
+    for one, expected in zip(found, slow, strict=True):
+        np.testing.assert_allclose(one.values, expected.values, rtol=0, atol=NEAR)
+
+
 def test_tokens_alone_are_told_from_those_that_are_not() -> None:
     together, alone = (Request(PROMPTS, RESPONSE, TargetLogProbs(), n) for n in (0, N_SINGLE))
     assert [branch.ends for branch in chunk_of([together]).branches] == [(), ()]

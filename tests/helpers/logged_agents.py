@@ -236,19 +236,21 @@ def mlflow() -> list[dict[str, Any]]:
 
 
 def own() -> list[dict[str, Any]]:
-    """The log of leakmeter.integrations has the answer alone."""
-    prompt, reply = CALLS[-1]
-    messages = []
-    for said in prompt:
-        held = openai_message(said)
+    """The log of leakmeter.integrations, which has no conversation but the trace."""
+
+    def message(said: Said) -> dict[str, Any]:
         calls = [{"name": name, "arguments": json.dumps(given)} for name, given, _ in said[2]]
-        messages.append({**held, "content": said[1], **({"tool_calls": calls} if calls else {})})
-    return [
-        {
-            "schema": "leakmeter-answer/1", "trace_id": TRACE, "span_id": _id(5), "recipient": "reader-1",
-            "messages": messages, "answer": reply[1], "documents": [],
-        }
-    ]  # fmt: skip
+        return {**openai_message(said), "content": said[1], **({"tool_calls": calls} if calls else {})}
+
+    lines: list[dict[str, Any]] = []
+    for turn, (prompt, reply) in enumerate(CALLS, 1):
+        said = message(reply)
+        held = {"messages": list(map(message, prompt)), "answer": said["content"], "turn": turn, "documents": []}
+        counts = {"hidden_calls": 2 * (turn - 1), "unmeasured_calls": 0}
+        ids = {"schema": "leakmeter-answer/1", "trace_id": TRACE, "span_id": _id(2 * turn - 1)}
+        calls = said.get("tool_calls", [])
+        lines.append({**ids, "recipient": "reader-1", **held, "tool_calls": calls, **counts})
+    return lines
 
 
 AGENTS: Final[dict[str, Callable[[], list[dict[str, Any]]]]] = {

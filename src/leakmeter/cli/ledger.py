@@ -69,8 +69,8 @@ def add(
     Parameters
     ----------
     traces
-        Logs: OpenAI-style JSON lines, ragas, OpenInference, OpenTelemetry, Langfuse, MLflow, LangSmith, or those of
-        leakmeter.integrations; optionally compressed (.gz, .zst), or '-' for standard input.
+        Logs in any format of --data in `leakmeter influence`, such as traces of Langfuse or OpenTelemetry, requests,
+        transcripts, and those of leakmeter.integrations; optionally compressed (.gz, .zst), or '-' for standard input.
     model
         Scoring model, as in `leakmeter influence`; all nats of a ledger come from one model.
     format

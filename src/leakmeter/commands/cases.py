@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.commands import output
 from leakmeter.commands.dry_run import predict_cases
 from leakmeter.commands.options import RunOptions
+from leakmeter.commands.time_limit import Order, TimeLimit
 from leakmeter.core import registry
 from leakmeter.core.case import Case, Document, unmeasured_answers, unmeasured_text
 from leakmeter.core.loaded import LoadedCases
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
     from leakmeter.data.formats import DataFormat
     from leakmeter.engine.slices import Slice
     from leakmeter.results.result import AnyResult, PartContent
+
+
+_FIRST_PAGE: Final = 8
+"""Cases after which a page is first written while others are measured."""
 
 
 def run_cases(
@@ -47,6 +53,7 @@ def run_cases(
     what was wrong with a case, which tell of the texts; `hides_paths`: files may be called by the names of people, and
     are left out of the command line that is kept, as are the words that it `hides`.
     """
+    limit = _time_limit_of(run, plan)
     read = (plan.settings, run.model, Path(run.model), *inputs)
     if not public:
         for note in plan.cases.notes:
@@ -84,7 +91,13 @@ def run_cases(
         n_cases = part.n_cases(ready.groups)
     kind = registry.instrument(plan.instrument).result
     findings: dict[str, float] = {}
+    order = None
+    if limit is not None and plan.telling is not None:
+        telling = plan.telling(kept.cases)
+        order = Order.of([max(telling[at.start : at.stop]) for at in ready.groups], seed=0)
     is_interrupted = False
+    done: dict[str, PartContent] = {}
+    page = None if run.html is None or public else _GrowingPage(run.html, n_cases // plan.measure.parts, command)
     # What a guarantee of privacy covers is the whole run.
     has_no_part = public or part is not None or plan.settle is not None
     watch = nullcontext(Callbacks()) if public else progress(backend, n_cases, findings)
@@ -92,10 +105,18 @@ def run_cases(
         with (
             watch as callbacks,
             ready.measure_into(
-                run.out, callbacks=callbacks, command=command, label=run.name, data=", ".join(files) or None, part=part
+                *(run.out,),
+                callbacks=callbacks,
+                command=command,
+                label=run.name,
+                data=", ".join(files) or None,
+                part=part,
+                numbers=None if order is None else order.parts,
             ) as opened,
         ):
             directory = opened.directory
+            n_kept = sum(len(ready.groups[number]) for number in directory.parts)
+            began = time.monotonic()
             kept_name = directory.read_spec().get("name") if directory.is_complete else run.name
             make = results or partial(kind.from_run, params=asdict(opened.measure))
 
@@ -103,7 +124,14 @@ def run_cases(
                 """Those that are done when the run is interrupted have results all the same."""
                 nonlocal is_interrupted
                 try:
-                    yield from opened.parts
+                    for each in opened.parts:
+                        if order is not None:
+                            done[each[0]["id"]] = each
+                        yield each
+                        # What was measured before costs no time; something is measured in any case.
+                        is_new = len(done) > n_kept
+                        if limit is not None and is_new and time.monotonic() - began >= limit.seconds:
+                            return
                 except KeyboardInterrupt:
                     if has_no_part:
                         raise
@@ -111,10 +139,16 @@ def run_cases(
 
             for result in watched(parts(), make, findings, is_of_run=kind.is_of_run):
                 shown.append(result)
-                if run.json:
+                if page is not None:
+                    page.grow(shown)
+                if run.json and order is None:
                     output.print_json(result.to_dict())
             if is_interrupted:
                 raise KeyboardInterrupt
+            if limit is not None and len(done) < n_cases:
+                raise _TimeOverError
+    except _TimeOverError:
+        pass
     except KeyboardInterrupt:
         if shown and not has_no_part:
             _show_interrupted(shown, n_cases // plan.measure.parts, run, command)
@@ -126,6 +160,17 @@ def run_cases(
             n_all = n_cases // plan.measure.parts
             output.tell(f"{len(shown):,} of {n_all:,} cases{of_part} are measured; {why}")
         raise
+    unfinished = ""
+    if order is not None and limit is not None:
+        # Results are those of the order of the cases, whatever the order in which they were measured.
+        ids = ready.prepared.ids
+        measured = [id_ for id_ in ids if id_ in done]
+        shown = list(make(done[id_] for id_ in measured))
+        for result in shown if run.json else ():
+            output.print_json(result.to_dict())
+        if len(done) < n_cases:
+            found = {id_ for id_, result in zip(measured, shown, strict=True) if _is_found(result)}
+            unfinished = _proven(order, limit, [ids[at.start : at.stop] for at in ready.groups], done, found)
     if run.name not in (None, kept_name) and not public:
         output.tell(f"the run was finished before and keeps its name; '{run.name}' is ignored")
     if part is not None:
@@ -133,9 +178,14 @@ def run_cases(
         return shown
     if not run.json:
         # Who publishes a guarantee publishes its conditions.
-        output.print_results(shown, n_left_out=len(kept.problems), explain=run.explain or public)
+        output.print_results(shown, n_left_out=len(kept.problems), explain=run.explain or public, unfinished=unfinished)
+    elif unfinished:
+        output.tell(unfinished)
     if run.html is not None:
-        output.write_page(run.html, shown, command, Path(directory.place), n_left_out=len(kept.problems))
+        place = None if unfinished else Path(directory.place)
+        output.write_page(run.html, shown, command, place, n_left_out=len(kept.problems), unfinished=unfinished)
+    if unfinished:
+        output.tell(f"the same command goes on with the other {n_cases - len(done):,} cases")
     output.tell(
         f"run: in '{place_of(run.out)}', and private, its name included" if public else f"run: {directory.place}"
     )
@@ -144,6 +194,51 @@ def run_cases(
     if kept.problems:
         output.tell(output.left_out(kept.problems, public=public))
     return shown
+
+
+class _GrowingPage:
+    """The page of a run that is not finished: written again whenever twice as many cases are measured."""
+
+    def __init__(self, path: Path, n_cases: int, command: str) -> None:
+        self._path, self._n_cases, self._command = path, n_cases, command
+        self._next = _FIRST_PAGE
+
+    def grow(self, shown: Sequence[AnyResult]) -> None:
+        if self._next <= len(shown) < self._n_cases:
+            self._next = 2 * len(shown)
+            so_far = (
+                f"{len(shown):,} of {self._n_cases:,} cases are measured so far. This page is written again when there "
+                "are twice as many, and at the end."
+            )
+            output.write_page(self._path, shown, self._command, None, unfinished=so_far)
+
+
+class _TimeOverError(Exception):
+    """Ends the measurement of a run that is not finished."""
+
+
+def _time_limit_of(run: RunOptions, plan: Plan) -> TimeLimit | None:
+    if run.budget is None:
+        return None
+    if plan.telling is None:
+        raise UsageError("--budget is for influence of a log, whose answers differ in how telling they look")
+    if run.part is not None:
+        raise UsageError("a slice is measured in its own order; give --budget without --part")
+    return TimeLimit.parsed(run.budget)
+
+
+def _proven(
+    order: Order, limit: TimeLimit, parts: Sequence[Sequence[str]], done: Container[str], found: Container[str]
+) -> str:
+    """What the cases that were looked at within a limit prove of the others, by the ids of the cases of each part."""
+    are_done = [number for number, ids in enumerate(parts) if all(id_ in done for id_ in ids)]
+    are_found = [number for number in are_done if any(id_ in found for id_ in parts[number])]
+    noun = "response" if all(len(ids) == 1 for ids in parts) else "response or conversation"
+    return order.proves(limit, are_found, are_done, noun)
+
+
+def _is_found(result: AnyResult) -> bool:
+    return any(finding.compute(result) for finding in result.so_far)
 
 
 def _show_interrupted(shown: Sequence[AnyResult], n_cases: int, run: RunOptions, command: str) -> None:

@@ -132,6 +132,9 @@ class RunOptions(LoadingOptions, _NamedModel):
     """Print one JSON object a case instead of the heat map."""
     no_cache: bool = False
     """Neither use nor keep scores in the score cache (see `leakmeter models cache`)."""
+    budget: str | None = None
+    """Of influence of a log: measure for that time, such as 90s, 10m or 1.5h, the most telling answers first, and say
+    what is known of the others. The same command goes on."""
     dry_run: bool = False
     """Only predict tokens, memory and time (for a served model: requests and prompt tokens); run and write nothing."""
     price_per_million: float | None = None

@@ -157,9 +157,12 @@ def write_page(
     n_cases: int | None = None,
     *,
     n_left_out: int = 0,
+    unfinished: str = "",
 ) -> None:
     kind = type(results[0])
-    page = kind.render_page(results, command=command, run=run, n_cases=n_cases, n_left_out=n_left_out)
+    page = kind.render_page(
+        results, command=command, run=run, n_cases=n_cases, n_left_out=n_left_out, unfinished=unfinished
+    )
     save_page(path, page, public=kind.is_public)
 
 
@@ -189,13 +192,19 @@ def table(heads: Sequence[str | Text], rows: Iterable[Sequence[str | Text]], *, 
 
 
 def print_results(
-    results: Sequence[AnyResult], n_cases: int | None = None, *, n_left_out: int = 0, explain: bool = False
+    results: Sequence[AnyResult],
+    n_cases: int | None = None,
+    *,
+    n_left_out: int = 0,
+    explain: bool = False,
+    unfinished: str = "",
 ) -> None:
     """Print one result whole, or the summary and worst cases of several of one kind; `n_cases` is the number of all
-    cases where these are the first, `n_left_out` of those that could not be used."""
+    cases where these are the first, `n_left_out` of those that could not be used; `unfinished` says what a limit of
+    time left undone."""
     from leakmeter.report.blocks import Provenance
 
-    provenance = Provenance(n_left_out=n_left_out)
+    provenance = Provenance(n_left_out=n_left_out, unfinished=unfinished)
     print_report(type(results[0]).report(results, provenance=provenance, n_cases=n_cases), explain=explain)
 
 

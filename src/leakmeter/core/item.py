@@ -113,6 +113,17 @@ def measured_together(spans: Iterable[NamedRanges]) -> dict[str, tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class StepByStep:
+    """How a case is measured that is finished as soon as nothing can be found of it, as many cases of one log are: what
+    more is asked of it whatever was found, since it is one of a sample."""
+
+    placebo: bool
+    """It is one of those that say how many contexts move a response more than an irrelevant text does."""
+    controls: bool
+    """It is one of those that say how often something is found where nothing can be."""
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """One case as every measure and the engine need it, tokenised once; instruments have items of their own."""
 
@@ -130,6 +141,8 @@ class Item:
     measures_noise: bool = field(default=True, kw_only=True)
     """Whether the case measures the noise; where not, it has that of the cases of its run that do. See
     `core.self_check`."""
+    steps: StepByStep | None = field(default=None, kw_only=True)
+    """None of a case of which all is measured, whatever is found."""
 
     @property
     def typical_prompts(self) -> tuple[Prompt, ...]:
@@ -187,9 +200,13 @@ class Origin:
     measure: Measure
     unmeasured_answers: int = 0
     """See `Prepared`."""
+    steps: StepByStep | None = None
+    """See `Item`."""
 
     def prepare(self, backend: Backend) -> Prepared:
         prepared = self.settings.prepare(self.case, backend, self.measure)
+        if self.steps is not None:
+            prepared = replace(prepared, item=replace(prepared.item, steps=self.steps))
         if isinstance(self.case, Case) and self.case.has_unmarked_context:
             prepared = replace(prepared, unmarked_query_tokens=prepared.item.prompt.n_tokens(QUERY))
         return replace(prepared, unmeasured_answers=self.unmeasured_answers, origin=self)

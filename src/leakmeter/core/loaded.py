@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from leakmeter.core.case import conversation_of, unmarked_context, unmeasured_answers
-from leakmeter.core.item import Origin, Prepared
+from leakmeter.core.item import Origin, Prepared, StepByStep
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.registry import AnyCase
 from leakmeter.errors import LeakmeterError, UsageError
@@ -40,17 +40,19 @@ class LoadedCases(Generic[_C]):
         settings: Settings,
         measure: Measure,
         check: Callable[[Prepared], None] = lambda prepared: None,
+        steps: Sequence[StepByStep | None] = (),
     ) -> tuple[Preparations, LoadedCases[_C]]:
         """The cases tokenised and cut; and these cases with all problems and notes. `check` refuses all of them where
-        it raises: it is asked of each case while that is in memory."""
+        it raises: it is asked of each case while that is in memory. `steps` are as a `Plan`'s."""
         prepared = Preparations(backend)
         unmarked: dict[str, list[int]] = {}
         kept: list[_C] = []
         problems = list(self.problems)
         cases = settings.with_controls(self.cases, measure)
-        for case, n_unmeasured in zip(cases, unmeasured_answers(self.cases), strict=True):
+        of_each = steps or [None] * len(cases)
+        for case, n_unmeasured, of_case in zip(cases, unmeasured_answers(self.cases), of_each, strict=True):
             try:
-                prepared_case = prepared.append(Origin(case, settings, measure, n_unmeasured))
+                prepared_case = prepared.append(Origin(case, settings, measure, n_unmeasured, of_case))
                 kept.append(case)
                 if prepared_case.unmarked_query_tokens is not None:
                     names = (name for name, _, _ in prepared_case.documents)
@@ -96,6 +98,12 @@ class Plan:
     cases: LoadedCases[Any]
     group_size: int = 1
     """Cases that are scored together; see `engine.groups`."""
+    steps: Sequence[StepByStep | None] = ()
+    """Of each case how it is measured, where some are finished as soon as nothing can be found of them; empty where all
+    is measured of each."""
+    telling: Callable[[Sequence[Any]], Sequence[float]] | None = None
+    """Of some cases how much each looks as if something were to be found, before it is measured; None where nobody can
+    tell."""
     settle: Callable[[], tuple[Measure, Path]] | None = None
     """Called once nothing else is refused, before a run is opened: gives what measures instead, and the directory where
     that is kept, which goes again where nothing comes to be measured."""

@@ -79,6 +79,11 @@ class Measure(ABC):
         return 0
 
     @property
+    def n_controls(self) -> int:
+        """The same with all other parameters: what disclosures are held against, where these are looked for."""
+        return self.controls
+
+    @property
     def together(self) -> int:
         """Cases that are best scored together although their prompts have nothing in common."""
         return 1

@@ -208,9 +208,9 @@ def cases_of(
                     _check_unanswered(row, shape, on_rows)
             of_preset = content.get(RECIPIENT) if preset is not None and isinstance(content, Mapping) else None
             found = _with_recipient(found, row, shape, of_preset, is_own=preset is None)
-            if preset is not None or any(each.case.messages for each in found.cases):
+            if found.cases and (preset is not None or any(each.case.messages for each in found.cases)):
                 held = row.content if isinstance(row.content, dict) else {}
-                n_hidden += bool(held.get("n_hidden")) or has_reasoned(held)
+                n_hidden += _has_hidden(held, found, emissions)
             for each in found.cases:
                 if each.case.id in seen:
                     where = seen[each.case.id].place or seen[each.case.id].where
@@ -313,6 +313,15 @@ def _good(
                 yield row, _filled(fields) if row.is_table else fields
         except DataError as error:
             bad(error)
+
+
+def _has_hidden(held: JsonObject, found: ChatCases, emissions: EmissionOptions) -> bool:
+    """Whether a row has reasoning or other calls that are not measured."""
+    n_hidden, n_reasoned = (n if isinstance(n := held.get(name), int) else 0 for name in ("n_hidden", "n_reasoned"))
+    if "reasoning" not in emissions.channels:
+        return n_hidden > 0 or has_reasoned(held)
+    channels = {each.case.emission.channel for each in found.cases if each.case.emission is not None}
+    return n_hidden > n_reasoned or ("reasoning" not in channels and has_reasoned(held))
 
 
 def _filled(fields: Fields) -> JsonObject:
@@ -653,7 +662,7 @@ class _CasesRead:
         for each, _ in self.found if emissions.turns == "last" else ():
             if (emission := each.case.emission) is not None:
                 last[emission.conversation] = max(last.get(emission.conversation, 0), emission.turn)
-        seen = {_said(each) for each, _ in self.found if each.is_own}
+        seen = {said_by(each) for each, _ in self.found if each.is_own}
         cases: list[Case] = []
         references: list[str | None] = []
         for each, reference in self.found:
@@ -661,7 +670,7 @@ class _CasesRead:
             if last and emission is not None and emission.turn < last[emission.conversation]:
                 continue
             if not each.is_own:
-                if (said := _said(each)) in seen:
+                if (said := said_by(each)) in seen:
                     continue
                 seen.add(said)
             cases.append(each.case)
@@ -699,7 +708,7 @@ _CHANNEL_NOUNS: Final = {
 }
 
 
-def _said(each: ChatCase) -> tuple[object, ...]:
+def said_by(each: ChatCase) -> tuple[object, ...]:
     """What was said, and after what: equal where one emission was logged twice."""
     case = each.case
     channel = "answer" if case.emission is None else case.emission.channel

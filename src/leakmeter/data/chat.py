@@ -14,13 +14,13 @@ from itertools import islice
 from typing import Any, Final
 
 from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Emission, Message
-from leakmeter.core.plain import excerpt
 from leakmeter.data.conversation import (
     ALL_EMISSIONS,
     ConversationEntry,
     EmissionOptions,
     Emitted,
     checked_role,
+    checked_turn,
     cut_at,
     digests,
     emissions_of,
@@ -28,12 +28,11 @@ from leakmeter.data.conversation import (
     has_sources,
     messages_of_entries,
 )
-from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ContentPart, Turn, joined_answer, parts_of, spoken, turn_of
+from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ContentPart, Turn, joined_answer, parts_of, spoken
 from leakmeter.data.mapping import Names, checked_text, is_name
 from leakmeter.errors import DataError, UsageError
 from leakmeter.text.entities import pattern
 
-_LONGEST_NAME = 60
 _FREE_SECONDS: Final = 0.05
 _MOST_MARKED: Final = 2000
 _MOST_PLACES: Final = 10_000
@@ -61,19 +60,8 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
     out: list[Message] = []
     names = Names()
     for number, entry in enumerate(value, 1):
-        at, turn = f"{where}, message {number}", turn_of(entry)
-        if turn.role is None or (turn.content is None and not (isinstance(entry, Mapping) and "content" in entry)):
-            raise DataError(
-                f"{at} is not an object with 'role' and 'content'; name them in --map, as in "
-                "messages.role=speaker,messages.content=text"
-            )
-        if turn.calls:
-            raise DataError(f"{at}: it calls a tool, {_NOT_MEASURED}")
-        if turn.unknown is not None:
-            raise DataError(
-                f"{at}: field '{excerpt(turn.unknown, _LONGEST_NAME)}' is not understood; if the model read it, put "
-                "its text into 'content', else leave it out"
-            )
+        at = f"{where}, message {number}"
+        turn = checked_turn(entry, at)
         role = checked_role(turn.role, at)
         name = turn.get("name")
         name = names.own(checked_text(f"{role} {number}" if name in (None, [], {}) else name, "name", at))
@@ -234,10 +222,13 @@ def ids_of(conversation: str, emissions: Sequence[Emission]) -> list[str]:
     if len(emissions) == 1:
         return [conversation]
     names = Names()
-    whom = {"answer": "", "reasoning": " reasoning"}
-    return [
-        names.own(f"{conversation}.{each.turn}{whom.get(each.channel, f' {each.recipient}')}") for each in emissions
-    ]
+    return [names.own(id_of(each)) for each in emissions]
+
+
+def id_of(emission: Emission) -> str:
+    """Conversation, turn, and who or what received it, but for the user."""
+    whom = {"answer": "", "reasoning": " reasoning"}.get(emission.channel, f" {emission.recipient}")
+    return f"{emission.conversation}.{emission.turn}{whom}"
 
 
 def _with_more(messages: tuple[Message, ...], marker: ContextMarker | None, where: str) -> tuple[Message, ...]:

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, cast, get_args
 from leakmeter.core.case import SYSTEM_ROLES, TURN_ROLES, Channel, Document, Emission, Message, ToolCall
 from leakmeter.core.plain import excerpt
 from leakmeter.data import foreign
-from leakmeter.data.foreign import ContentPart, described, getter, joined_answer, parts_of, turn_of
+from leakmeter.data.foreign import ContentPart, Turn, described, getter, joined_answer, parts_of, turn_of
 from leakmeter.data.mapping import Names, checked_text, is_name
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 
@@ -159,18 +159,7 @@ def _of_message(held: object, number: int, where: str) -> Iterator[ConversationE
     if isinstance(kind, str) and kind in foreign.ITEMS and not get("role"):
         yield from _of_part(ContentPart(kind, None, held), "assistant", number, at)
         return
-    turn = turn_of(held)
-    has_content = turn.content is not None or (isinstance(held, Mapping) and "content" in held)
-    if turn.role is None or not (has_content or turn.calls):
-        raise DataError(
-            f"{at} is not an object with 'role' and 'content'; name them in --map, as in "
-            "messages.role=speaker,messages.content=text"
-        )
-    if turn.unknown is not None and turn.unknown not in foreign.CALLS:
-        raise DataError(
-            f"{at}: field '{excerpt(turn.unknown, _LONGEST_NAME)}' is not understood; if the model read it, put "
-            "its text into 'content', else leave it out"
-        )
+    turn = checked_turn(held, at)
     role = checked_role(turn.role, at)
     if role in ("tool", "function"):
         id_ = next((id_ for name in foreign.CALL_IDS if (id_ := foreign.name_of(turn.get(name)))), None)
@@ -199,14 +188,31 @@ def _of_message(held: object, number: int, where: str) -> Iterator[ConversationE
                 yield ConversationEntry(of_role, text, label if isinstance(label, str) else name, role, number)
         else:
             yield from _of_part(part, role, number, f"{at}: part {n}")
-    for field in foreign.REASONING:
-        if role == "assistant" and isinstance(text := turn.get(field), str) and text.strip():
-            yield ConversationEntry("reasoning", text, role=role, message=number)
+    for text in foreign.reasoning_beside(turn) if role == "assistant" else ():
+        yield ConversationEntry("reasoning", text, role=role, message=number)
     for call in turn.calls:
         made = _call(call, role, number, at)
         yield made
         if (result := getter(call)("result")) not in (None, "", [], {}):
             yield from _results(result, made.name, made.call_id, role, number, at)
+
+
+def checked_turn(held: object, at: str) -> Turn:
+    """A message as far as it is understood; `DataError` where it has no role, nothing that is said or called, or a
+    field that may change what the model read."""
+    turn = turn_of(held)
+    has_content = turn.content is not None or (isinstance(held, Mapping) and "content" in held)
+    if turn.role is None or not (has_content or turn.calls):
+        raise DataError(
+            f"{at} is not an object with 'role' and 'content'; name them in --map, as in "
+            "messages.role=speaker,messages.content=text"
+        )
+    if turn.unknown is not None and turn.unknown not in foreign.CALLS:
+        raise DataError(
+            f"{at}: field '{excerpt(turn.unknown, _LONGEST_NAME)}' is not understood; if the model read it, put "
+            "its text into 'content', else leave it out"
+        )
+    return turn
 
 
 def checked_role(role: object, at: str) -> str:

@@ -279,6 +279,8 @@ def _part(logged: Any) -> ContentPart:
         return ContentPart("text", refused, logged)
     text = next((held for name in ("text", "content") if isinstance(held := get(name), str)), None)
     kind = _plain(get("type") or get("block_type"))
+    if kind is None and get("thought") is True:
+        kind = "reasoning"  # Google's mark of a text
     if kind is None and text is None and isinstance(logged, Mapping) and len(logged) == 1:
         # Bedrock's parts have their kind as the one name.
         (kind,) = logged
@@ -329,41 +331,53 @@ def messages_of(messages: Any) -> tuple[LoggedFields, ...]:
 def _message(turn: Turn, number: int) -> LoggedFields:
     if not isinstance(turn.role, str) or not turn.role:
         raise UsageError(f"message {number} has no role")
-    content, calls = content_of(turn.content)
+    content, calls = content_of(turn)
     fields: LoggedFields = {"role": turn.role.lower(), "content": content}
     for name in ("name", "tool_call_id"):
         if isinstance(held := turn.get(name), str) and held:
             fields[name] = held
-    calls += [_tool_call(call) for call in turn.calls if not isinstance(call, str)]
     if calls:
         fields["tool_calls"] = calls
     return fields
 
 
-def content_of(content: Any) -> tuple[str | list[LoggedFields], list[LoggedFields]]:
-    """What a message says, and the calls of tools among its parts, as `{"name", "arguments"}`. It says a text; or,
-    where there are several parts or some that are no text, a list of `{"type": "text", "text"}` and of `{"type"}` of
-    other kinds."""
+def content_of(turn: Turn) -> tuple[str | list[LoggedFields], list[LoggedFields]]:
+    """What a message says, and the calls of tools among its parts and beside them, as `{"name", "arguments"}`. It says
+    a text; or, where there are several parts or some that are no text, a list of `{"type": "text", "text"}` and of
+    `{"type"}` of other kinds."""
     parts: list[LoggedFields] = []
-    calls: list[LoggedFields] = []
-    for part in parts_of(content):
+    calls: list[Any] = []
+    for part in parts_of(turn.content):
         text = part.text
         if part.kind in RESULT_PARTS and not text:
             text = as_text(next(filter(None, map(getter(part.logged), ("response", "result", "content"))), ""))
         if part.kind in CALL_PARTS:
-            calls.append(_tool_call(part.logged))
+            calls.append(part.logged)
         elif text is not None and part.kind in ("text", *RESULT_PARTS):
             parts.append({"type": "text", "text": text})
         else:
             parts.append({"type": "unknown" if part.kind == "text" else part.kind})
     if len(parts) <= 1 and all(part["type"] == "text" for part in parts):
-        return (parts[0]["text"] if parts else ""), calls
-    return parts, calls
+        return (parts[0]["text"] if parts else ""), calls_of([*calls, *turn.calls])
+    return parts, calls_of([*calls, *turn.calls])
 
 
-def _tool_call(call: Any) -> LoggedFields:
-    name, arguments, _ = called(call)
-    return {"name": name, "arguments": arguments}
+def calls_of(calls: Any) -> list[LoggedFields]:
+    """Calls of tools, of any library, as `{"name", "arguments"}`. Some libraries have a call both among the parts of a
+    message and beside them: those of one id that say the same are one."""
+    if isinstance(calls, str | Mapping) or not isinstance(calls, Iterable):
+        raise UsageError("'tool_calls' is not a list of calls, each with a 'name' and 'arguments'")
+    out: list[LoggedFields] = []
+    known: set[tuple[str | None, str, str]] = set()
+    for call in calls:
+        if isinstance(call, str):
+            continue
+        name, arguments, id_ = called(call)
+        said = id_, name, as_text(parsed(arguments))
+        if id_ is None or said not in known:
+            out.append({"name": name, "arguments": arguments})
+        known.add(said)
+    return out
 
 
 def is_call(kind: str) -> bool:
@@ -423,8 +437,8 @@ def text_of(value: Any) -> str | None:
 
 def reasoning_text(part: Any) -> str:
     """What a part of reasoning says; empty where it is sealed."""
-    held = part.get("reasoningContent", part) if isinstance(part, Mapping) else part
-    for name in ("reasoningText", "reasoning"):
+    held = part
+    for name in ("message_content", "reasoningContent", "reasoningText", "reasoning"):
         held = held[name] if isinstance(held, Mapping) and isinstance(held.get(name), Mapping) else held
     get = getter(held)
     for name in ("text", "thinking", "content", "reasoning", "summary", "reasoning_text"):
@@ -438,14 +452,28 @@ def as_text(value: Any) -> str:
 
 
 def choice_of(message: Any, *, has_reasoned: object = False, **fields: Any) -> LoggedFields:
-    """One answer of a model's call, a text or a message of any library: `answer`, a text, empty where tools are called;
-    `hidden_calls`, 1 where it reasoned out of sight; and the fields."""
+    """One answer of a model's call, a text or a message of any library: `answer`, a text; `tool_calls`, as in messages;
+    `reasoning`, as far as it was not sealed; `hidden_calls`, 1 where it reasoned out of sight; and the fields."""
     turn = turn_of({"content": message} if isinstance(message, str) else message)
-    answer, called = content_of(turn.content)
+    answer, calls = content_of(turn)
     parts = [{"type": "text", "text": answer}] if isinstance(answer, str) else answer
     text = "".join(part["text"] for part in parts if part["type"] == "text")
     has_reasoned = bool(has_reasoned) or any(part["type"] in REASONING for part in parts)
-    return {"answer": "" if turn.calls or called else text, "hidden_calls": int(has_reasoned), **fields}
+    reasoning = reasoning_of(turn)
+    n_hidden = int(has_reasoned or bool(reasoning))
+    return {"answer": text, "tool_calls": calls, "reasoning": reasoning, "hidden_calls": n_hidden, **fields}
+
+
+def reasoning_of(turn: Turn) -> str:
+    """What a message of the model's says of its reasoning, among its parts or beside them; empty where nothing."""
+    parts = [reasoning_text(part.logged) for part in parts_of(turn.content) if part.kind in REASONED]
+    return joined_answer([*filter(str.strip, parts), *reasoning_beside(turn)])
+
+
+def reasoning_beside(turn: Turn) -> list[str]:
+    """What a message has as reasoning beside its parts; some servers have one thought under several names."""
+    texts = (text for name in REASONING if isinstance(text := turn.get(name), str))
+    return list(dict.fromkeys(filter(str.strip, texts)))
 
 
 def has_reasoned(held: Any, depth: int = 0) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 
 from leakmeter.core.files import check_readable
 from leakmeter.data.mapping import parsed_json
-from leakmeter.data.opened import STDIN, Opened, named, open_data, open_stdin
+from leakmeter.data.opened import STDIN, ZIP, Opened, named, open_data, open_stdin
 from leakmeter.data.rows import PARQUET, DataRow, kind_of_name, parquet_rows, parsed_row, read_rows
 from leakmeter.errors import DataError
 
@@ -43,11 +43,11 @@ def records_of(
     path = Path(source)
     check_readable(path, noun, most=None)
     with path.open("rb") as file:
-        is_parquet = file.read(len(PARQUET)) == PARQUET
-    if is_parquet:
+        begins = file.read(len(PARQUET))
+    if begins == PARQUET:
         yield from _of_parquet(path, start, on_bytes, named(path, noun))
-    elif kind_of_name(path) in ("csv", "tsv", "parquet"):
-        # A Parquet file that is packed begins with something else, and can be read whole alone.
+    elif begins == ZIP or kind_of_name(path) in ("csv", "tsv", "parquet"):
+        # A Parquet file that is packed begins with something else, and can be read whole alone, as can an archive.
         for row in read_rows(path, noun=noun):
             if row.number > start:
                 yield replace(row, source=path.name, end=row.number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -71,7 +71,7 @@ def measure_cases(
     *,
     groups: Sequence[range] | None = None,
     numbers: Sequence[int] | None = None,
-) -> Iterator[Part]:
+) -> Generator[Part]:
     """Each case's texts and measurements, in order: read where a part is finished, measured and written where not.
     Cases of a group (see `groups`; each alone by default) are scored together; last digits depend on it.
     `numbers` are of the parts to be measured, all by default. Once the model behind a server has changed
@@ -381,6 +381,8 @@ def texts_of(prepared: Prepared, measurements: Sequence[Measurement], backend: B
         texts["unmarked_query_tokens"] = prepared.unmarked_query_tokens
     if prepared.unmeasured_answers:
         texts["unmeasured_answers"] = prepared.unmeasured_answers
+    if prepared.item.steps is not None:
+        texts["steps"] = asdict(prepared.item.steps)
     texts.update(prepared.texts())
     if named:
         texts["words"] = {str(token): backend.tokenizer.decode([token]) for token in sorted(named)}

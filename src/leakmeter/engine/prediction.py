@@ -183,7 +183,10 @@ def forecast(
         parts = spread_evenly(len(groups), max(1, EXACT_CASES * len(groups) // len(cases)))
         numbers = [number for part in parts for number in groups[part]]
     looked_at = tuple(cases[number] for number in numbers)
-    prepared, kept = replace(plan.cases, cases=looked_at).prepared(predictor.backend, plan.settings, plan.measure)
+    prepared, kept = replace(plan.cases, cases=looked_at).prepared(
+        *(predictor.backend, plan.settings, plan.measure),
+        steps=[plan.steps[number] for number in numbers] if plan.steps else (),
+    )
     predicted = predicted_cases(
         *(predictor, plan.measure, prepared),
         numbers=numbers,

@@ -8,7 +8,7 @@ with ready.measure_into(Path("runs")) as run:       # kept, and gone on with whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,7 +35,7 @@ def make_ready(plan: Plan, backend: Backend) -> ReadyPlan:
     """A resolved plan's cases tokenised and cut for a back end; `LeakmeterError` where the back end or the measure
     cannot do what is asked of it."""
     check = partial(_check, plan.measure, backend)
-    prepared, kept = plan.cases.prepared(backend, plan.settings, plan.measure, check)
+    prepared, kept = plan.cases.prepared(backend, plan.settings, plan.measure, check, plan.steps)
     return ReadyPlan(replace(plan, cases=kept), backend, prepared)
 
 
@@ -102,12 +102,13 @@ class ReadyPlan:
         label: str | None = None,
         data: str | None = None,
         part: Slice | None = None,
+        numbers: Sequence[int] | None = None,
         lasting: bool = True,
     ) -> Iterator[OpenRun]:
         """The plan's run under a directory of runs, or an object store's URL: what is finished is read, the rest is
         measured and written as it is taken. With `part` that slice alone is measured, and the run left for
-        `engine.slices.complete`. A run that is not `lasting` outlives a kill, and may be damaged where the machine
-        stops."""
+        `engine.slices.complete`; `numbers` are all parts in the order in which they are measured. A run that is not
+        `lasting` outlives a kill, and may be damaged where the machine stops."""
         with ExitStack() as undone:
             if url_of(out) is None:
                 undone.enter_context(made_for(out))
@@ -123,11 +124,13 @@ class ReadyPlan:
             run.lasting = lasting
             opened = run.opened(spec) if part is None else run.opened_slice(spec, part.number, part.n_slices, n)
             directory = undone.enter_context(opened)
+            in_order = range(n) if numbers is None else numbers
             parts = measure_cases(
                 *(self.backend, plan.measure, self.prepared, directory, callbacks),
                 groups=groups,
-                numbers=range(n) if part is None else part.parts(n),
+                numbers=in_order if part is None else part.parts(n),
             )
+            undone.callback(parts.close)
             yield OpenRun(directory, spec, plan.measure, parts)
             if part is None and directory.is_complete:
                 directory.confirm()

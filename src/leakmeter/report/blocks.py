@@ -616,6 +616,8 @@ class Provenance:
     facts: Sequence[tuple[Phrase, Phrase]] = ()
     n_left_out: int = 0
     """Cases that could not be used."""
+    unfinished: str = ""
+    """What a limit of time left undone, in sentences."""
 
     def named_facts(self) -> list[tuple[Phrase, Phrase]]:
         named = (("Model", self.model), ("Run", self.run_id), ("Version", self.version), *self.facts)

@@ -146,7 +146,9 @@ class AnyResult(ABC):
             raise UsageError("nothing to show: a report needs at least one result, as printed by `--json`")
         report = cls._said_of(results)
         report = replace(report, blocks=[*report.blocks, *_before_a_failed_check(results)])
-        return report.signed(command, provenance).interrupted(len(results), n_cases)
+        report = report.signed(command, provenance).interrupted(len(results), n_cases)
+        limits = (Warning(provenance.unfinished),) if provenance.unfinished else ()
+        return replace(report, blocks=(*limits, *report.blocks))
 
     @classmethod
     def _said_of(cls, results: Sequence[Any]) -> Report:
@@ -188,6 +190,7 @@ class AnyResult(ABC):
         run: Path | None,
         n_cases: int | None = None,
         n_left_out: int = 0,
+        unfinished: str = "",
     ) -> str:
         """The HTML report of results: one file, no network.
 
@@ -197,10 +200,11 @@ class AnyResult(ABC):
             run: the directory they lie in.
             n_cases: of how many cases they are the first, where the run was interrupted.
             n_left_out: cases beside them that could not be used.
+            unfinished: what a limit of time left undone, in sentences.
         """
         from leakmeter.report import html
 
-        provenance = provenance_of(run, n_left_out)
+        provenance = replace(provenance_of(run, n_left_out), unfinished=unfinished)
         return html.page(cls.report(results, command=command, provenance=provenance, n_cases=n_cases))
 
     def save_html(self, path: str | Path) -> Path:

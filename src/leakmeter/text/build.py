@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Final, Literal, get_args
 
 from leakmeter.core.backend import Backend, Tokenizer, response_texts
@@ -121,7 +122,7 @@ class PromptSettings(templates.TemplateOptions):
 
     def with_controls(self, cases: Sequence[Case], measure: Measure) -> Sequence[Case]:
         """Each with contexts of other cases that share nothing with its answer; see `controls`."""
-        return controls.with_controls(cases, measure.controls, region=self.region) if measure.controls else cases
+        return controls.with_controls(cases, measure.n_controls, region=self.region) if measure.n_controls else cases
 
     def prepare(self, case: Case, backend: Backend, measure: Measure) -> PreparedContext:
         if case.response is not None and measure.samples > 1:
@@ -141,7 +142,7 @@ class PromptSettings(templates.TemplateOptions):
             n_reserved=measure.max_new_tokens,
             recognise=recognise,
             levels=measure.levels,
-            n_controls=measure.controls,
+            n_controls=measure.n_controls,
         )
 
     def unit_of(self, case: Case, default: str = "sentence") -> str:
@@ -242,12 +243,9 @@ def prepare(
         item = replace(item, controls=_control_prompts(others, layout, window, n_after))
     n_cut = n_before - len(layout.tokens)
     places = None if settings.sensitive is None else tuple(sensitive.read(settings.sensitive).find(layout.context))
-    texts = {"context": layout.context, "query": query, **_sensitive_texts(places, settings.region)}
     policy = None if settings.allowed is None else permissions.read(settings.allowed)
-    if (allowed := permissions.permissions_of(case, policy)) is not None:
-        texts["permissions"] = allowed.to_dict()
-    return PreparedContext(
-        replace(item, texts_of=lambda ids: {**texts, "responses": [response_texts(ids, tokenizer)]}),
+    prepared = PreparedContext(
+        item,
         layout.context,
         bounds,
         query,
@@ -260,8 +258,22 @@ def prepare(
         region=settings.region,
         control_words=controls.words_of_some(others, case.response),
         emission=emission_texts(case),
-        permissions=allowed,
+        permissions=permissions.permissions_of(case, policy),
     )
+    return replace(prepared, item=replace(item, texts_of=partial(_texts_of, prepared, tokenizer)))
+
+
+def _texts_of(prepared: PreparedContext, tokenizer: Tokenizer, response: Sequence[int]) -> JsonObject:
+    """What finds disclosures while a case is measured reads the same texts as a report does."""
+    return {
+        **prepared.texts(),
+        "context": prepared.context,
+        "query": prepared.query,
+        "documents": [{"name": name, "start": start, "end": end} for name, start, end in prepared.documents],
+        "spans": [asdict(span) for span in prepared.item.spans],
+        "sampled": prepared.item.response is None,
+        "responses": [response_texts(response, tokenizer)],
+    }
 
 
 def _check_texts(case: Case) -> None:

@@ -4,6 +4,7 @@ of a message are that a model reasons in."""
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,12 @@ def test_retrievals_of_older_clients_of_langfuse_are_read() -> None:
         loaded(rows)
 
 
-def test_an_archive_is_no_log(tmp_path: Path) -> None:
-    (tmp_path / "x.zip").write_bytes(b"PK\x03\x04" + bytes(40))
-    with pytest.raises(DataError, match=r"'.*x\.zip' is a ZIP archive; unpack it and give a file within"):
-        list(TraceReader(tmp_path / "x.zip"))
+def test_an_archive_of_other_files_is_no_log(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("log.jsonl", "{}")
+    with pytest.raises(DataError, match=r"'.*x\.zip' is a ZIP archive without samples.*; unpack it and give a file"):
+        list(TraceReader(path))
+    path.write_bytes(b"PK\x03\x04" + bytes(40))
+    with pytest.raises(DataError, match=r"'.*x\.zip' cannot be unpacked"):
+        list(TraceReader(path))

@@ -42,13 +42,13 @@ def read_of(case: Case) -> dict[str, str]:
     }
 
 
-def check_agent(found: ReadCases, name: str) -> None:
+def check_agent(found: ReadCases, name: str, talk: str = "talk-1") -> None:
     assert found.format == name
     word, booked, said = found.cases
     assert [case.response for case in found.cases] == [WORD, ARGUMENTS, ANSWER]
-    assert word.emission == Emission("talk-1", 2)
-    assert booked.emission == Emission("talk-1", 2, "tool", "calendar.create")
-    assert said.emission == Emission("talk-1", 3)
+    assert word.emission == Emission(talk, 2)
+    assert booked.emission == Emission(talk, 2, "tool", "calendar.create")
+    assert said.emission == Emission(talk, 3)
     assert word.id == booked.id.removesuffix(" calendar.create") != said.id
     # Each has read what stands in its own prompt.
     assert read_of(word) == read_of(booked) == {"boats.md": BOATS, "hours.md": HOURS}
@@ -94,9 +94,20 @@ def test_a_table_of_phoenix_is_read_with_times_and_with_lists_in_its_cells(tmp_p
     check_agent(loaded(tmp_path / "spans.parquet"), "openinference")
 
 
-def test_the_own_log_has_the_answer_of_an_agent() -> None:
-    (case,) = loaded(logged_agents.own()).cases
-    assert (case.response, list(read_of(case))) == (ANSWER, ["boats.md", "hours.md", "calendar.create#1"])
+def test_the_own_log_has_the_calls_and_the_answer_of_an_agent(tmp_path: Path) -> None:
+    lines = logged_agents.own()
+    check_agent(loaded(lines), "leakmeter", TRACE)
+    reader = TraceReader(write(tmp_path / "log.jsonl", lines))
+    answers = [one for one in reader if isinstance(one, LoggedAnswer)]
+    assert [(one.recipient, one.n_hidden_calls) for one in answers] == [
+        ("reader-1", 2), ("tool:calendar.create", 2), ("reader-1", 4)
+    ]  # fmt: skip
+    assert (reader.n_before_reading, reader.refused) == (1, {})
+    # An older line says neither turn nor which of the hidden calls are measured.
+    older = {name: value for name, value in lines[-1].items() if name not in ("turn", "unmeasured_calls")}
+    found = loaded([older])
+    assert [case.emission for case in found.cases] == [Emission(TRACE, 1)]
+    assert any("did not see" in note for note in found.notes)
 
 
 def test_emissions_are_chosen_by_channel_and_turn() -> None:
@@ -105,6 +116,123 @@ def test_emissions_are_chosen_by_channel_and_turn() -> None:
     assert call.response == ARGUMENTS
     (last,) = loaded(records, emissions=emission_options("last")).cases
     assert last.response == ANSWER
+
+
+THOUGHT = "Orla Vane is on 555-010-7788."
+THINKING: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "openai": lambda said: {**said, "reasoning_content": THOUGHT},
+    "two names": lambda said: {**said, "reasoning_content": THOUGHT, "reasoning": THOUGHT},
+    "langchain": lambda said: {**said, "additional_kwargs": {"reasoning_content": THOUGHT}},
+    "anthropic": lambda said: {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": THOUGHT, "signature": "x"},
+            {"type": "redacted_thinking", "data": "sealed"},
+            {"type": "text", "text": said["content"]},
+        ],
+    },
+    "responses": lambda said: [
+        {"type": "reasoning", "id": "r1", "summary": [{"type": "summary_text", "text": THOUGHT}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": said["content"]}]},
+    ],
+    "responses with its own text": lambda said: [
+        {"type": "reasoning", "id": "r1", "summary": [], "content": [{"type": "reasoning_text", "text": THOUGHT}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": said["content"]}]},
+    ],
+    "otel": lambda said: [
+        {
+            "role": "assistant",
+            "parts": [
+                {"type": "reasoning", "content": THOUGHT},
+                {"type": "text", "content": said["content"]},
+            ],
+        }
+    ],
+    "openinference": lambda said: {
+        "message.role": "assistant",
+        "message": {
+            "role": "assistant",
+            "contents": [
+                {"message_content": {"type": "reasoning", "text": THOUGHT}},
+                {"message_content": {"type": "text", "text": said["content"]}},
+            ],
+        },
+    },
+    "google": lambda said: {"role": "model", "parts": [{"text": THOUGHT, "thought": True}, {"text": said["content"]}]},
+    "bedrock": lambda said: {
+        "role": "assistant",
+        "content": [
+            {"reasoningContent": {"reasoningText": {"text": THOUGHT, "signature": "x"}}},
+            {"text": said["content"]},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("name", THINKING)
+def test_what_a_model_thought_is_an_emission_that_nobody_received(name: str) -> None:
+    reply = THINKING[name]({"role": "assistant", "content": ANSWER})
+    spans = [call(1, calling("load"), tool("One.", "c1"), reply=reply)]
+    (answer,) = outcome_of(spans, "x").results
+    thought, same = outcome_of(spans, "x", has_reasoning=True).results
+    assert same == answer
+    assert isinstance(answer, LoggedAnswer)
+    assert isinstance(thought, LoggedAnswer)
+    assert (thought.answer, thought.channel, thought.recipient) == (THOUGHT, "reasoning", "reasoning:nobody")
+    assert (thought.span_id, thought.messages, thought.begun) == ("1 reasoning", answer.messages, None)
+    assert (answer.answer, answer.span_id, answer.n_unmeasured_calls) == (ANSWER, "1", 1)
+    # A spool keeps it.
+    kept = [TraceSpan.unpacked(span.packed()) for span in spans]
+    assert outcome_of(kept, "x", has_reasoning=True).results == [thought, answer]
+
+
+def test_thoughts_belong_to_what_they_stand_before() -> None:
+    items = [
+        {"type": "reasoning", "id": "r1", "summary": [{"type": "summary_text", "text": "I look."}]},
+        {"type": "file_search_call", "id": "f1", "queries": ["boat 9"], "results": [{"filename": "a.md", "text": A}]},
+        {"type": "reasoning", "id": "r2", "summary": [{"type": "summary_text", "text": "Anna it is."}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Anna sang."}]},
+    ]
+    before = [calling("load"), tool("One.", "c1")]
+    found = outcome_of([call(1, *before, reply=items)], "x", has_reasoning=True).results
+    assert [(one.span_id, one.answer, list(texts(one))) for one in found if isinstance(one, LoggedAnswer)] == [
+        ("1 reasoning", "I look.", ["load#1"]),
+        ("1", '["boat 9"]', ["load#1"]),
+        ("1.2 reasoning", "Anna it is.", ["load#1", "a.md"]),
+        ("1.2", "Anna sang.", ["load#1", "a.md"]),
+    ]
+    # Earlier thoughts are no part of a prompt, and a thought alone is no answer.
+    earlier = {"role": "assistant", "content": "Yes.", "reasoning_content": THOUGHT}
+    (answer,) = answers(call(1, earlier, *before))
+    assert THOUGHT not in str(answer.messages)
+    (refused,) = outcome_of([call(1, *before, reply=items[:1])], "x", has_reasoning=True).results
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.NO_ANSWER
+
+
+@pytest.mark.parametrize("name", ["otel", "langfuse"])
+def test_thoughts_of_a_trace_are_cases_where_they_are_asked_for(name: str, tmp_path: Path) -> None:
+    records = AGENTS[name]()
+    if name == "otel":
+        said = {
+            "role": "assistant",
+            "parts": [{"type": "reasoning", "content": THOUGHT}, *genai_message(CALLS[-1][1])["parts"]],
+        }
+        (output,) = (held for held in records[-1]["attributes"] if held["key"] == "gen_ai.output.messages")
+        output["value"] = {"stringValue": json.dumps([said])}
+    else:
+        records[-1]["output"]["reasoning_content"] = THOUGHT
+    found = loaded(records)
+    assert [case.response for case in found.cases] == [WORD, ARGUMENTS, ANSWER]
+    assert any("in 1 of 3 cases the log has reasoning" in note for note in found.notes)
+    (thought,) = loaded(records, emissions=emission_options(channels="reasoning")).cases
+    assert (thought.response, thought.emission) == (THOUGHT, Emission("talk-1", 3, "reasoning", "nobody"))
+    found = loaded(records, emissions=emission_options(channels="answer,reasoning"))
+    assert [case.response for case in found.cases] == [WORD, THOUGHT, ANSWER]
+    assert not any("did not see" in note for note in found.notes)
+    # A ledger is told what somebody received.
+    reader = TraceReader(write(tmp_path / "log.jsonl", records))
+    assert [one.channel for one in reader if isinstance(one, LoggedAnswer)] == ["answer", "tool", "answer"]
 
 
 # --- what was read ----------------------------------------------------------------------------------------------------

@@ -115,19 +115,19 @@ def test_an_infinite_control_leaves_nothing_of_its_own() -> None:
 
 def test_false_alarms_are_counted_with_their_bound() -> None:
     controls = [ControlContext(case=str(i), nats=0.0, disclosures=int(i == 7), worst_nats=1.0) for i in range(75)]
-    alone: list[Any] = [SimpleNamespace(controls=(control,)) for control in controls]
+    alone: list[Any] = [SimpleNamespace(controls=(control,), steps=None) for control in controls]
     alarms = FalseAlarms.of(alone)
     assert alarms is not None
     assert (alarms.pairs, alarms.alarms, alarms.share) == (75, 1, 1 / 75)
     # At the bound, so few alarms have a chance of 5 %.
     assert binom.cdf(1, 75, alarms.share_at_most) == pytest.approx(0.05, abs=1e-9)
     # Pairs of one response tell no more than the response does.
-    together: list[Any] = [SimpleNamespace(controls=tuple(controls[i : i + 3])) for i in range(0, 75, 3)]
+    together: list[Any] = [SimpleNamespace(controls=tuple(controls[i : i + 3]), steps=None) for i in range(0, 75, 3)]
     of_three = FalseAlarms.of(together)
     assert of_three is not None
     assert (of_three.pairs, of_three.alarms) == (75, 1)
     assert beta.cdf(of_three.share_at_most, 1 / 3 + 1, 25 - 1 / 3) == pytest.approx(0.95, abs=1e-9)
-    without: list[Any] = [SimpleNamespace(controls=())]
+    without: list[Any] = [SimpleNamespace(controls=(), steps=None)]
     assert FalseAlarms.of([]) is FalseAlarms.of(without) is None
 
 

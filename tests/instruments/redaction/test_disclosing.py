@@ -26,6 +26,7 @@ from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import Measurement
 from leakmeter.core.prompt import Prompt
 from leakmeter.engine.storage.kept import FieldError
+from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.disclosures import LEAST_NATS, Disclosure, disclosures
 from leakmeter.instruments.redaction.disclosing import after
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, candidates
@@ -176,6 +177,47 @@ def test_every_copy_of_a_source_is_cut_and_every_number_is_that_of_the_cut_promp
             without = left - directly.left([*cut, name])
             np.testing.assert_allclose(series["left_without_this", name], without, rtol=0, atol=1e-12)
     assert not directly.above(cut)
+
+
+def note(number: int) -> str:
+    return f"The ferry sails at nine. Call 617-555-01{number} for seats. It rained. Bread is baked at dawn."
+
+
+@pytest.mark.parametrize("unit", few([None, "sentence", "document"]))
+@pytest.mark.parametrize("controls", [3, 0])
+def test_what_is_aimed_at_is_what_influence_lists(controls: int, unit: str | None) -> None:
+    """Of the second case the answer has a number that its context does not say: others make it as likely."""
+    said = {34: 34, 35: 77, 36: 36, 38: 38, 39: 39}
+    rows = [
+        {"id": f"c{n}", "context": note(n), "query": "When?", "response": f"Call 617-555-01{end}."}
+        for n, end in said.items()
+    ]
+    listed = leakmeter.influence(Copier(), rows, controls=controls, unit=unit)
+    aimed = leakmeter.redact(
+        Copier(), rows, controls=controls, unit=unit, disclosures=True, max_loss=None, max_new_tokens=3
+    )
+    for one, other in zip(listed, aimed, strict=True):
+        found = [each for each in one.disclosures if each.is_sensitive and each.evidence is not None]
+        assert [(each.text, each.first_token, each.last_token) for each in told(other).spans] == [
+            (each.text, each.first_token, each.last_token) for each in found
+        ]
+        for each, span in zip(found, told(other).spans, strict=True):
+            assert (span.kind, span.evidence) == (each.kind, each.evidence)
+            expected = [each.nats, each.floor_nats, each.control_nats or 0.0]
+            assert [span.before_nats, span.floor_nats, span.control_nats or 0.0] == pytest.approx(expected, abs=1e-9)
+            assert span.is_left == (span.after_nats > span.least_nats)
+    n_listed = [len(told(each).spans) for each in aimed]
+    assert n_listed == ([1, 0, 1, 1, 1] if controls else [1] * 5)
+    assert [bool(each.redacted) for each in aimed] == [n > 0 for n in n_listed]
+
+
+def test_a_limit_without_disclosures_asks_for_no_other_context() -> None:
+    assert (Redaction(max_loss=1.0).n_controls, MEASURE.n_controls) == (0, 3)
+    assert "controls" not in Redaction(max_loss=1.0).record()
+    assert "controls" not in replace(MEASURE, controls=0).record()
+    assert MEASURE.record()["controls"] == 3
+    with pytest.raises(UsageError, match="controls is 17"):
+        replace(MEASURE, controls=17)
 
 
 TWO = (

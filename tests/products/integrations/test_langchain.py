@@ -15,6 +15,11 @@ from typing import Any
 
 import pytest
 
+from helpers.logged_agents import ANSWER, BOOKED, CALLS, FOUND, RESULT, TOOLS, WORD, Said
+from leakmeter.core.case import Emission
+from leakmeter.data.cases import cases_of
+from leakmeter.data.conversation import emission_options
+from leakmeter.data.traces.reader import PRESETS
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.products.integrations import AnswerLog, LangChainCallback, answering, runs
 
@@ -144,7 +149,7 @@ def test_several_choices_are_several_answers_and_reasoning_is_a_hidden_call(log:
     generation = SimpleNamespace(text="", message=message("ai", parts))
     traffic.callback.on_llm_end(SimpleNamespace(generations=[[generation]]), run_id=traffic.ask(None))
     line = logged(log)[-1]
-    assert (line["answer"], line["hidden_calls"]) == ("Anna Ek.", 1)
+    assert (line["answer"], line["hidden_calls"], line["reasoning"]) == ("Anna Ek.", 1, "hm")
 
 
 @pytest.mark.parametrize(
@@ -306,14 +311,97 @@ def test_a_stream_may_break_off_or_end_after_the_chain_that_returned_it(log: Ans
     assert logged(log)[2]["answer"] == "Anna Ek."
 
 
-def test_an_answer_without_text_is_counted(log: AnswerLog, traffic: Traffic, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_answer_that_is_a_call_of_a_tool_is_logged(log: AnswerLog, traffic: Traffic) -> None:
     root = traffic.chain()
     traffic.call(root, "better query")
-    traffic.call(root, "", tool_calls=[{"name": "Person", "args": {"name": "Anna Ek"}}])
+    call = traffic.call(root, "", tool_calls=[{"name": "Person", "args": {"name": "Anna Ek"}}])
     traffic.end(root, {"name": "Anna Ek"})
+    (line,) = logged(log)
+    assert (line["span_id"], line["answer"], line["turn"], line["hidden_calls"]) == (call, "", 2, 1)
+    assert line["tool_calls"] == [{"name": "Person", "arguments": '{"name": "Anna Ek"}'}]
+    assert log.lost == 0
+
+
+def test_an_answer_that_says_nothing_is_counted(
+    log: AnswerLog, traffic: Traffic, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = traffic.chain(metadata={"recipient": "Anna Ek"})
+    traffic.call(root, "better query")
+    traffic.call(root, "", tool_calls=[{"name": "clock", "args": {}}])
+    traffic.end(root, None)
     assert (logged(log), log.lost) == ([], 1)
-    assert "without text" in caplog.text
+    assert "says nothing" in caplog.text
     assert "Anna" not in caplog.text
+
+
+def test_calls_of_tools_are_logged_whatever_becomes_of_the_chain(log: AnswerLog, traffic: Traffic) -> None:
+    callback, calls = traffic.callback, [{"name": "mail", "args": {"to": "Anna Ek"}}]
+    failed, broken, within = (traffic.chain() for _ in range(3))
+    call = traffic.call(failed, "", tool_calls=calls)
+    callback.on_tool_start(None, "q", run_id="t", parent_run_id=failed)
+    callback.on_tool_error(ValueError(), run_id="t")
+    callback.on_chain_error(ValueError(), run_id=failed)
+    # A call that broke off told no tool; within a tool, calls are hidden.
+    callback.on_llm_error(ConnectionError(), run_id=traffic.ask(broken), response=said("", tool_calls=calls))
+    callback.on_chain_error(ConnectionError(), run_id=broken)
+    callback.on_tool_start(None, "q", run_id="agent", parent_run_id=within)
+    traffic.call("agent", "", tool_calls=calls)
+    callback.on_tool_end("y", run_id="agent")
+    traffic.call(within, "Written.")
+    traffic.end(within, "Written.")
+    beside = traffic.chain()
+    traffic.call(beside, "I look at the clock.", tool_calls=[{"name": "clock", "args": {}}])
+    traffic.call(beside, "At nine.")
+    traffic.end(beside, "At nine.")
+    told, answer, looking, _ = logged(log)
+    assert looking["answer"] == "I look at the clock."
+    assert (told["span_id"], told["answer"], told["hidden_calls"], "interrupted" in told) == (call, "", 0, False)
+    assert (answer["answer"], answer["hidden_calls"], answer["unmeasured_calls"]) == ("Written.", 2, 1)
+
+
+def langchain_message(said: Said) -> SimpleNamespace:
+    """As Anthropic's models have it in LangChain: each call stands among the parts and beside them."""
+    role, text, calls, of = said
+    if of is not None:
+        return message("tool", text, tool_call_id=of)
+    content: Any = [{"type": "text", "text": text}] if calls and text else text if not calls else []
+    if calls:
+        content += [{"type": "tool_use", "id": id_, "name": name, "input": given} for name, given, id_ in calls]
+    kind = {"user": "human", "assistant": "ai"}.get(role, role)
+    more = {"tool_calls": [{"name": name, "args": given, "id": id_} for name, given, id_ in calls]} if calls else {}
+    return message(kind, content, **more)
+
+
+def test_each_emission_of_an_agent_is_logged_and_read_as_a_case(log: AnswerLog, traffic: Traffic) -> None:
+    root, callback = traffic.chain(metadata={"recipient": "desk 4"}), traffic.callback
+    for tool, (prompt, reply) in zip(TOOLS, CALLS, strict=True):
+        if tool is not None:
+            callback.on_tool_start({}, "x", run_id=tool[1], parent_run_id=root)
+            callback.on_tool_end(tool[2], run_id=tool[1], parent_run_id=root)
+        id_ = f"model-{next(traffic.ids)}"
+        callback.on_chat_model_start({}, [list(map(langchain_message, prompt))], run_id=id_, parent_run_id=root)
+        said_now = langchain_message(reply)
+        said_now.additional_kwargs = {"reasoning_content": "Red is Orla."}
+        generation = SimpleNamespace(text=reply[1], message=said_now)
+        callback.on_llm_end(SimpleNamespace(generations=[[generation]], llm_output=None), run_id=id_)
+    traffic.end(root, {"messages": [message("ai", WORD), message("ai", ANSWER)]})
+    assert [(line["answer"], line.get("turn", 1), line["hidden_calls"]) for line in logged(log)] == [
+        ("", 1, 1), (WORD, 2, 3), (ANSWER, 3, 5)
+    ]  # fmt: skip
+    # Thoughts are none of them.
+    found = cases_of(log.path, logs=PRESETS)
+    word, booked, answer = found.cases
+    assert (word.response, json.loads(booked.response or ""), answer.response) == (WORD, BOOKED[1], ANSWER)
+    assert (word.emission, answer.emission) == (Emission(root, 2), Emission(root, 3))
+    assert booked.emission == Emission(root, 2, "tool", "calendar.create")
+    sources = [document.name for document in booked.context_documents]
+    assert sources == [record["source"] for record in FOUND]
+    assert [document.text for document in answer.context_documents][-1] == RESULT
+    assert found.notes[-1].startswith("data: 1 other emission came before anything was read")
+    assert any("in 3 of 3 cases the log has reasoning" in note for note in found.notes)
+    found = cases_of(log.path, logs=PRESETS, emissions=emission_options(channels="reasoning"))
+    assert [case.response for case in found.cases] == ["Red is Orla."] * 2
+    assert not any("did not see" in note for note in found.notes)
 
 
 def test_parts_that_are_no_text_are_named(log: AnswerLog, traffic: Traffic) -> None:

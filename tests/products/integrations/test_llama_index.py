@@ -163,6 +163,22 @@ def test_a_chat_with_parts_tools_and_reasoning(log: AnswerLog, traffic: Traffic)
     assert (line["sampling"]["temperature"], line["response_id"]) == (0.1, "draw-1")
 
 
+def test_a_call_of_a_tool(log: AnswerLog, traffic: Traffic) -> None:
+    call = SimpleNamespace(block_type="tool_call", tool_name="mail", tool_kwargs={"to": "Anna Ek"}, tool_call_id="c1")
+    beside = {"tool_calls": [{"id": "c1", "function": {"name": "mail", "arguments": '{"to":"Anna Ek"}'}}]}
+    traffic.enter("engine")
+    for number, more in enumerate(({}, beside), 1):
+        said = chat_message("assistant", "", *([] if more else [call]))
+        said.additional_kwargs = more
+        asked = [chat_message("user", "Who?")]
+        traffic.chat(f"call-{number}", "engine", asked, SimpleNamespace(message=said, raw=None))
+    traffic.exit("engine")
+    first, second = logged(log)
+    for line in (first, second):
+        (told,) = line["tool_calls"]
+        assert (line["answer"], told["name"], json.loads(told["arguments"])) == ("", "mail", {"to": "Anna Ek"})
+
+
 def streamed(traffic: Traffic) -> Generator[str, None, None]:
     """As a synthesizer streams: the call is made when the generator is read, after the query's span has ended."""
     traffic.begin("llm", None)

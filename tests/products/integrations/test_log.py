@@ -42,6 +42,8 @@ def test_a_line_is_what_the_page_says(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     same: dict[str, Any] = {"answer": "Anna Ek.", "recipient": "desk 4", "model": "invented-7b", "trace_id": "t1"}
     same |= {"span_id": "s1", "response_id": "r1", "finish_reason": "stop", "hidden_calls": 2, "n_tools": 1}
+    same |= {"tool_calls": [{"name": "mail", "arguments": '{"to": "desk 4"}'}], "turn": 2, "unmeasured_calls": 1}
+    same |= {"reasoning": "The notes have it."}
     notes = "Notes: Anna Ek called at nine."
     assert log_answer(
         path,
@@ -75,6 +77,19 @@ def test_what_is_not_given_is_missing_and_ids_are_random(tmp_path: Path) -> None
     assert before <= datetime.fromisoformat(first["time"]) <= datetime.now(UTC)
 
 
+def test_a_call_of_a_tool_is_a_line_without_text(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    call = {"id": "c2", "type": "function", "function": {"name": "mail", "arguments": '{"to": "Anna Ek"}'}}
+    read = [("user", "Who called? Write to her."), {"role": "tool", "name": "calls", "content": "Anna Ek called."}]
+    assert log_answer(path, messages=read, tool_calls=[call], recipient="desk 4")
+    (line,) = lines(path)
+    assert (line["answer"], line["tool_calls"]) == ("", [{"name": "mail", "arguments": '{"to": "Anna Ek"}'}])
+    (told,) = traces.TraceReader(path)
+    assert isinstance(told, traces.LoggedAnswer)
+    assert (told.channel, told.recipient, told.answer) == ("tool", "tool:mail", '{"to": "Anna Ek"}')
+    assert [document.name for document in told.documents] == ["calls#1"]
+
+
 def test_no_answer_no_line(tmp_path: Path) -> None:
     log = AnswerLog(tmp_path / "answers.jsonl")
     assert not any(log_answer(log, prompt="p", **more) for more in ({}, {"answer": None}, {"answer": ""}))
@@ -95,6 +110,8 @@ def test_no_answer_no_line(tmp_path: Path) -> None:
         ({"prompt": "p", "documents": [Hostile()]}, "cannot read its input: RuntimeError"),
         ({"prompt": "p", "time": "now"}, "'time' is str, expected a datetime"),
         ({"prompt": "p", "hidden_calls": -1}, "'hidden_calls' is not a count"),
+        ({"prompt": "p", "tool_calls": "mail"}, "'tool_calls' is not a list of calls"),
+        ({"prompt": "p", "tool_calls": {"name": "mail"}}, "'tool_calls' is not a list of calls"),
         ({"prompt": "p", "sampling": 1}, "'sampling' is int, expected a mapping"),
         ({"prompt": "p", "documets": []}, "'documets' is not a field"),
     ],

@@ -115,7 +115,9 @@ def test_a_trace_of_openinference(log: AnswerLog, processor: AnswerSpanProcessor
             ],
             "answer": "Anna Ek.",
             "documents": [{"id": "call-1", "text": "Anna Ek called at nine."}],
+            "turn": 2,
             "hidden_calls": 2,
+            "unmeasured_calls": 0,
             "source": "opentelemetry",
         }
     ]
@@ -189,7 +191,19 @@ def test_what_fails_is_no_answer_and_what_had_been_streamed_is(
     # Spans without content are counted.
     run(processor, None, {"gen_ai.operation.name": "chat", "gen_ai.request.model": "invented-7b"})
     assert (len(logged(log)), log.lost) == (1, 1)
-    assert "without text" in caplog.text
+    assert "without its prompt" in caplog.text
+
+
+def test_calls_of_tools_in_both_conventions(log: AnswerLog, processor: AnswerSpanProcessor) -> None:
+    called = {"type": "tool_call", "id": "c1", "name": "mail", "arguments": {"to": "Anna Ek"}}
+    run(processor, None, GENAI | {"gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [called]}])})
+    attributes = {key: value for key, value in LLM.items() if not key.endswith("output_messages.0.message.content")}
+    for name, value in (("name", "mail"), ("arguments", '{"to": "Anna Ek"}')):
+        attributes[f"llm.output_messages.0.message.tool_calls.0.tool_call.function.{name}"] = value
+    run(processor, None, attributes)
+    first, second = logged(log)
+    assert first["answer"] == second["answer"] == ""
+    assert first["tool_calls"] == second["tool_calls"] == [{"name": "mail", "arguments": '{"to": "Anna Ek"}'}]
 
 
 def test_what_the_sdk_cut_is_marked(log: AnswerLog, processor: AnswerSpanProcessor) -> None:

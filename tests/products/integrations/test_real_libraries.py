@@ -149,8 +149,10 @@ def test_langchain_tools(lc: SimpleNamespace, log: AnswerLog) -> None:
         return str(model.invoke([("user", question), asked, said], config=config).content)
 
     RunnableLambda(agent).invoke("When?", config=lc.config)
-    (line,) = logged(log)
-    assert (line["answer"], line["hidden_calls"]) == ("At nine.", 2)
+    called, line = logged(log)
+    assert (called["answer"], called["tool_calls"]) == ("", [{"name": "clock", "arguments": '{"zone": "x"}'}])
+    assert (called["hidden_calls"], called["messages"]) == (0, [{"role": "user", "content": "When?"}])
+    assert (line["answer"], line["turn"], line["hidden_calls"], line["unmeasured_calls"]) == ("At nine.", 2, 2, 0)
     assert [message["role"] for message in line["messages"]] == ["user", "assistant", "tool"]
     assert line["messages"][1]["tool_calls"] == [{"name": "clock", "arguments": '{"zone": "x"}'}]
     assert line["messages"][2]["content"] == "nine"

@@ -55,6 +55,27 @@ def read(number: int, *results: str, answer: str = "So it is.", **fields: Any) -
     return replace(logged(number, {}, answer), messages=tuple(messages), documents=found.documents, **fields)
 
 
+def test_agents_of_a_benchmark_are_recipients_as_in_other_logs(tmp_path: Path) -> None:
+    """A format that is no trace is added like one."""
+    record = {"name": "Ines Varga", "phone": "555-010-2231"}
+    prompt = f"USER DATA: {json.dumps(record)}"
+    told = "Ines Varga is on 555-010-2231."
+    trace = {
+        "trace_id": "t1", "input": {"vault": record}, "user": "desk 4",
+        "llm_calls": [{"call_id": "c1", "system_prompt": prompt, "user_prompt": "Whom do I call?", "response": told}],
+        "channel_messages": [
+            {"channel": channel, "source": "a", "target": target, "content": told, "llm_call_id": "c1"}
+            for channel, target in (("C2", "worker"), ("C5", "memory"), ("C1", "user"))
+        ],
+    }  # fmt: skip
+    reader = TraceReader(write(tmp_path / "log.jsonl", [trace]))
+    ledger = added(tmp_path, reader)
+    whom = {KEYS.recipient("desk 4"), "agent:worker", "memory:memory"}
+    assert {row["recipient"] for row in ledger.rows("events")} == whom
+    assert {row["recipient"] for row in ledger.rows("events") if "no time" in row["flags"]} == whom
+    assert len(ledger.rows("events")) == 3
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
     """An agent's run, with texts; not to be written to."""

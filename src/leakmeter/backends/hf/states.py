@@ -57,7 +57,8 @@ class SequenceState:
 
     def start(self, most: int) -> Start:
         """The longest start that it gives to a sequence which shares so many leading tokens with it."""
-        n_tokens = most if self.only_at is None else self.only_at
+        # Of a branch that several passes run, the first states are of its beginning alone.
+        n_tokens = min(most, len(self.columns)) if self.only_at is None else self.only_at
         return Start(self, n_tokens) if 0 < n_tokens <= most else Start(None, 0)
 
 

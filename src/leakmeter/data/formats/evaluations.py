@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from leakmeter.core.record import JsonObject
-from leakmeter.data.foreign import as_text, getter, parts_of, record
+from leakmeter.data.foreign import as_text, getter, has_reasoned, parts_of, record
 from leakmeter.data.formats.base import (
     DataFormat,
     OutcomesOfRows,
@@ -128,7 +128,11 @@ def _inspect(rows: RowsOfFields) -> OutcomesOfRows:
         target = fields.get("target")
         target = target[0] if isinstance(target, list) and target else target
         own |= {"reference": target} if isinstance(target, str) and target.strip() else {}
-        yield replace(row, content={"n_hidden": _n_elsewhere(fields, messages)}), own
+        n_reasoned = int(has_reasoned(messages))
+        n_hidden = _n_elsewhere(fields, messages) + n_reasoned
+        # Of a sample, which may be long, no more is needed.
+        beside = {"metadata": fields.get("metadata"), "model": record(fields.get("output")).get("model")}
+        yield replace(row, content={"n_hidden": n_hidden, "n_reasoned": n_reasoned, **beside}), own
 
 
 def _message(message: Any) -> Any:

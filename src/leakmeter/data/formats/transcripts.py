@@ -53,13 +53,13 @@ def _fits_coding(fields: Fields) -> bool:
 
 
 def _lines(rows: RowsOfFields) -> OutcomesOfRows:
-    """Messages and items of one conversation, or of as many as they name."""
-    chats: dict[str | None, tuple[DataRow, list[Any]]] = {}
+    """Messages and items of one conversation a file, or of as many as they name."""
+    chats: dict[tuple[str, str | None], tuple[DataRow, list[Any]]] = {}
     for row, fields in rows:
         id_ = name_of(first(fields, *_CONVERSATIONS))
-        _, messages = chats.setdefault(id_, (row, []))
+        _, messages = chats.setdefault((row.source if id_ is None else "", id_), (row, []))
         messages.append({name: value for name, value in fields.items() if name not in _BESIDE})
-    for id_, (row, messages) in chats.items():
+    for (_, id_), (row, messages) in chats.items():
         yield row, {"messages": messages} | ({} if id_ is None else {"id": id_})
 
 

@@ -162,7 +162,8 @@ class LoggedAnswer:
     time: datetime | None
     """When the answer was finished, UTC."""
     recipient: str | None
-    """Who was answered: the user, or else the session. Of arguments where they went, as 'tool:calendar.create'."""
+    """Who was answered: the user, or else the session. Of arguments where they went, as 'tool:calendar.create'; of
+    thoughts 'reasoning:nobody'."""
     model: str | None
     """The model that answered, or else the one that was asked for."""
     sampling: Sampling
@@ -177,7 +178,10 @@ class LoggedAnswer:
     n_hidden_calls: int = 0
     """Other calls of models and tools in the trace before this one, of which the recipient saw nothing."""
     n_unmeasured_calls: int = 0
-    """Those of models among them that emitted nothing which is measured or counted: they rewrite or grade."""
+    """Those of models among them that emitted nothing which is measured or counted: they rewrite or grade. What the
+    model thought before this emission counts as one."""
+    n_reasoned: int = 0
+    """1 where the log has the text of these thoughts."""
     n_tools: int = 0
     """Tools described to the model: its prompt was longer than the messages show."""
     n_empty_documents: int = 0
@@ -229,6 +233,7 @@ class Reason(StrEnum):
     MALFORMED = "malformed", "The record is no JSON object or no UTF-8, has a field twice, or is nested too deep."
     TOO_LONG = "too-long", "The record is too long to be read."
     NOT_OF_FORMAT = "not-of-format", "The record lacks the fields of its format."
+    NO_CASE = "no-case", "The record is no case: 'leakmeter influence --data' of the log says what it lacks."
     OTHER_VERSION = "other-version", "The record comes from a newer version of leakmeter's log; update leakmeter."
     TOO_MANY_SPANS = "too-many-spans", "The trace has too many spans, or too much text, to be read."
     SAME_ID = "same-id", "Another call of the trace has the same id but other texts."

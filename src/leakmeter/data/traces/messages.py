@@ -109,6 +109,8 @@ class LoggedReply:
     """What stands before it in the same choice: calls of tools that the model's server ran, and their results."""
     continues: bool = False
     """Whether that follows the reply before it, which it begins with."""
+    reasoning: str = ""
+    """What the model thought before it; no later prompt has it."""
 
 
 def replies_of(value: object) -> tuple[list[LoggedReply], dict[str, str]]:
@@ -156,27 +158,40 @@ class _Tools:
 
 def _messages(logged: object, tools: _Tools) -> Iterator[LoggedMessage]:
     """Several where a message holds results of tools beside what it says."""
+    for message, _ in _with_thoughts(logged, tools):
+        yield message
+
+
+def _with_thoughts(logged: object, tools: _Tools) -> Iterator[tuple[LoggedMessage, str]]:
+    """The same, each with what the model thought before it."""
     role, entries = _entries(logged)
+    thoughts: list[str] = []
     is_empty = True
     for (kind, _), group in groupby(entries, key=_kind):
-        held, is_empty = list(group), False
+        held = list(group)
         if kind == "said":
+            thoughts += (entry.text for entry in held if entry.kind == "reasoning")
             calls = [entry for entry in held if entry.kind == "call"]
             for call in calls:
                 tools.add(call)
             said = joined_answer(entry.text for entry in held if entry.kind == "answer")
-            yield LoggedMessage("assistant", said, tuple(ToolCall(call.name, call.text) for call in calls))
+            if len(held) == sum(entry.kind == "reasoning" for entry in held):
+                continue
+            message = LoggedMessage("assistant", said, tuple(ToolCall(call.name, call.text) for call in calls))
+            yield message, joined_answer(thoughts)
+            thoughts = []
         elif kind == "read":
             tool = tools.of(held)
             content, read = _joined(held, PART_SEPARATOR, tool)
-            yield LoggedMessage("tool", content, read=read, tool=tool, call_id=held[0].call_id)
+            yield LoggedMessage("tool", content, read=read, tool=tool, call_id=held[0].call_id), ""
         else:
             has_documents = any(entry.is_within for entry in held)
             content, read = _joined(held, SEPARATOR if has_documents else PART_SEPARATOR)
-            yield LoggedMessage(role, content, read=read)
+            yield LoggedMessage(role, content, read=read), ""
+        is_empty = False
     # A thought alone is an item, and no message.
     if is_empty and not _is_item(logged):
-        yield LoggedMessage(role, "")
+        yield LoggedMessage(role, ""), joined_answer(thoughts)
 
 
 def _is_item(logged: object) -> bool:
@@ -185,7 +200,7 @@ def _is_item(logged: object) -> bool:
 
 def _kind(entry: ConversationEntry) -> tuple[str, str | None]:
     """What entries one after another make a message of."""
-    if entry.kind in ("answer", "call"):
+    if entry.kind in ("answer", "call", "reasoning"):
         return "said", None
     if entry.kind == "source" and not entry.is_within and entry.role in (*_OF_TOOLS, "assistant"):
         return "read", entry.call_id
@@ -193,7 +208,7 @@ def _kind(entry: ConversationEntry) -> tuple[str, str | None]:
 
 
 def _entries(logged: object) -> tuple[str, list[ConversationEntry]]:
-    """A message's role and what it holds, without what the model reasoned; `Unusable` of what is no text."""
+    """A message's role and what it holds; `Unusable` of what is no text."""
     role, held = "assistant", logged
     if not _is_item(logged):
         turn = turn_of(logged)
@@ -209,6 +224,7 @@ def _entries(logged: object) -> tuple[str, list[ConversationEntry]]:
             ids = (name_of(turn.get(name)) for name in foreign.CALL_IDS)
             own = next((name for name in names if isinstance(name, str)), None)
             held |= {"name": own, "tool_call_id": next(filter(None, ids), None)}
+        held |= {name: text for name in foreign.REASONING if isinstance(text := turn.get(name), str)}
     try:
         entries = entries_of([held], "")
     except DataError:
@@ -222,8 +238,7 @@ def _entries(logged: object) -> tuple[str, list[ConversationEntry]]:
             if entry.call_id in known:
                 continue
             known.add(entry.call_id)
-        if entry.kind != "reasoning":
-            out.append(entry)
+        out.append(entry)
     return role, out
 
 
@@ -343,12 +358,14 @@ def _parts_of_item(item: Mapping[Any, Any]) -> list[Any]:
 
 def _of_message(message: Mapping[Any, Any], tools: _Tools) -> list[LoggedReply]:
     """A choice; cut behind each result that it has of a tool."""
-    messages = tuple(_messages({**message, "role": "assistant"}, tools))
+    pairs = tuple(_with_thoughts({**message, "role": "assistant"}, tools))
+    messages = tuple(said for said, _ in pairs)
     out: list[LoggedReply] = []
     cursor = 0
-    for number, said in enumerate(messages):
+    for number, (said, thought) in enumerate(pairs):
         if said.role == "assistant":
-            out.append(LoggedReply(said.content, None, said.calls, messages[cursor:number], continues=bool(out)))
+            before = messages[cursor:number]
+            out.append(LoggedReply(said.content, None, said.calls, before, continues=bool(out), reasoning=thought))
             cursor = number
     return out
 

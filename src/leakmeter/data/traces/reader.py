@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -25,8 +25,8 @@ from leakmeter.data.opened import STDIN, named
 from leakmeter.data.rows import DataRow
 from leakmeter.data.streamed import MOST_LINE, records_of
 from leakmeter.data.traces.answer import LoggedAnswer, Reason, Refused, Unusable
-from leakmeter.data.traces.formats import FORMATS, LogRecord, found_in, openai
-from leakmeter.data.traces.formats.base import TraceFormat
+from leakmeter.data.traces.formats import FORMATS, CaseFormat, LogFormat, LogRecord, TraceFormat, found_in, openai
+from leakmeter.data.traces.of_cases import CaseAnswers
 from leakmeter.data.traces.plainly import is_record
 from leakmeter.data.traces.span import MOST_SPANS, Spool, TraceSpan
 from leakmeter.data.traces.trace import outcome_of
@@ -34,7 +34,10 @@ from leakmeter.errors import DataError, UnknownNameError
 
 Absent = Literal["refuse", "leave-out"]
 _LOOKED_AT: Final = 100
-_HOLDERS = ("data", "spans", "traces", "runs", "observations", "rows", "records", "items", "results")
+_HOLDERS = (
+    *("data", "spans", "traces", "runs", "observations", "rows", "records", "items", "results"),
+    *("samples", "testCases", "test_cases", "examples", "cases"),
+)
 
 
 class TraceReader:
@@ -53,6 +56,7 @@ class TraceReader:
         start: for each file, where to begin, as `offsets` said; only of whole records.
         seen: says of trace and span whether it was read before; such calls are left out.
         on_bytes: told how many bytes of how many were read.
+        reasoning: give what models thought too, as answers on the channel 'reasoning', which nobody received.
 
     Raises:
         UnknownNameError: there is no such format.
@@ -78,17 +82,21 @@ class TraceReader:
         start: Mapping[str, int] | None = None,
         seen: Callable[[str, str], bool] | None = None,
         on_bytes: Callable[[int, int], None] | None = None,
+        reasoning: bool = False,
     ) -> None:
         if format is not None and format not in FORMATS:
             raise UnknownNameError("format of logs", format, FORMATS)
         if absent_documents not in get_args(Absent):
             raise UnknownNameError("treatment of absent documents", absent_documents, get_args(Absent))
         self._sources = [source] if isinstance(source, str | Path) else list(source)
-        self._format = None if format is None else FORMATS[format]
+        self._name = format
+        self._format: LogFormat | None = None
         self._paths = recipient, documents
         self._leave_out = absent_documents == "leave-out"
         self._seen = seen
         self._on_bytes = on_bytes
+        self._has_reasoning = reasoning
+        self._cases = CaseAnswers(recipient, has_reasoning=reasoning)
         self.offsets: dict[str, int] = {str(path): (start or {}).get(str(path), 0) for path in self._sources}
         """For each file, how far everything was read and given out: bytes, unpacked, or rows of Parquet."""
         self.size: int | None = None
@@ -109,7 +117,7 @@ class TraceReader:
     @property
     def format(self) -> str | None:
         """Name of the format; None before the first record was read."""
-        return None if self._format is None else self._format.name
+        return self._name if self._format is None else self._format.name
 
     def __iter__(self) -> Iterator[LoggedAnswer | Refused]:
         """Answers and refusals; of traces in several records, in the order of their first spans."""
@@ -119,8 +127,14 @@ class TraceReader:
     def answers_of(self, records: Iterator[tuple[str, DataRow]]) -> Iterator[LoggedAnswer | Refused]:
         """The same of records that were read elsewhere, each with the name of what holds it."""
         ends = dict(self.offsets)
+        recognised = self._recognised(records)
+        begun = list(islice(recognised, 1))
+        if isinstance(self._format, CaseFormat):
+            yield from self._counted(self._of_cases(self._format, chain(begun, recognised), ends))
+            self.offsets.update(ends)
+            return
         with closing(Spool()) as spool:
-            for name, logged in self._recognised(records):
+            for name, logged in chain(begun, recognised):
                 self.n_records += 1
                 yield from self._counted(self._of_record(logged, spool))
                 ends[name] = max(logged.end, ends.get(name, 0))
@@ -163,7 +177,9 @@ class TraceReader:
                 break
             looked_at.append(entry)
             n_bytes, before = n_bytes + max(entry[1].end - before, 0), entry[1].end
-            self._format = found_in(unwrapped(entry[1].content)) if entry[1].problem is None else None
+            self._format = found_in(unwrapped(entry[1].content), self._name) if entry[1].problem is None else None
+        if self._format is None and self._name is not None:
+            self._format = FORMATS[self._name]
         if self._format is None and any(logged.problem is None for _, logged in looked_at):
             logs = " and ".join(named(source, "log") for source in self._sources[:3])
             raise DataError(
@@ -171,8 +187,37 @@ class TraceReader:
             )
         yield from chain(looked_at, records)
 
+    def _of_cases(
+        self, format: CaseFormat, records: Iterable[tuple[str, DataRow]], ends: dict[str, int]
+    ) -> Iterator[LoggedAnswer | Refused]:
+        """Answers of records that are no traces; how far they were read is kept in `ends`."""
+
+        def rows() -> Iterator[DataRow]:
+            for name, logged in records:
+                self.n_records += 1
+                ends[name] = max(logged.end, ends.get(name, 0))
+                held = list(unwrapped(logged.content)) if is_record(logged.content) else []
+                # Some formats have lines that are not of them between others.
+                if not any(map(format.fits, held)) or format.fits(logged.content):
+                    yield logged
+                    continue
+                for number, entry in enumerate(held, 1):
+                    place = f"{logged.place}, entry {number}".removeprefix(", ")
+                    yield replace(logged, content=entry, number=number, place=place)
+
+        return self._new_of(format.preset, rows())
+
+    def _new_of(self, preset: data_formats.DataFormat, rows: Iterable[DataRow]) -> Iterator[LoggedAnswer | Refused]:
+        for found in self._cases.of_rows(preset, rows):
+            if isinstance(found, int):
+                self.n_before_reading += found
+            elif isinstance(found, LoggedAnswer) and self._seen and self._seen(found.trace_id, found.span_id):
+                self.n_seen += 1
+            else:
+                yield found
+
     def _of_record(self, logged: DataRow, spool: Spool) -> Iterable[LoggedAnswer | Refused]:
-        if logged.problem is not None or self._format is None:
+        if logged.problem is not None or not isinstance(self._format, TraceFormat):
             wrong = Reason.TOO_LONG if logged.is_too_long else Reason.MALFORMED
             return [Refused(Reason.NOT_OF_FORMAT if logged.problem is None else wrong, logged.where)]
         is_one = self._format.fits(logged.content)
@@ -183,6 +228,10 @@ class TraceReader:
             try:
                 if not is_one and not self._format.fits(entry):
                     raise Unusable(Reason.NOT_OF_FORMAT)
+                if self._format is openai.FORMAT and openai.is_conversation(entry, self._paths[1]):
+                    row = replace(logged, content=entry) if len(held) == 1 else DataRow(number, "", where, entry)
+                    out += self._new_of(data_formats.FORMATS[self._format.name], [row])
+                    continue
                 spans = list(self._format.spans(entry, where, *self._paths))
             except (Unusable, RecursionError) as error:
                 reason = error.reason if isinstance(error, Unusable) else Reason.MALFORMED
@@ -204,7 +253,7 @@ class TraceReader:
             return []
         if self.format == openai.FORMAT.name:
             spans = openai.joined(spans)
-        outcome = outcome_of(spans, self.format or "", leave_out=self._leave_out)
+        outcome = outcome_of(spans, self.format or "", leave_out=self._leave_out, has_reasoning=self._has_reasoning)
         self.n_hidden_calls += outcome.n_hidden
         self.n_before_reading += outcome.n_before_reading
         if self._seen is None:
@@ -301,7 +350,7 @@ def _distinct(names: Iterable[str], taken: Iterable[str]) -> Iterator[str]:
 
 
 def _read(name: str, rows: Iterable[tuple[DataRow, Fields]]) -> Iterator[tuple[DataRow, ChatCases | DataError]]:
-    reader = TraceReader((), format=name)
+    reader = TraceReader((), format=name, reasoning=True)
     # A session may have traces at several places of a log, the newest first: turns are counted when all are read.
     read: list[tuple[DataRow, LoggedAnswer | DataError]] = []
     for outcome in reader.answers_of(("", DataRow(0, "", row.where, fields)) for row, fields in rows):
@@ -309,7 +358,8 @@ def _read(name: str, rows: Iterable[tuple[DataRow, Fields]]) -> Iterator[tuple[D
             error = DataError(f"{outcome.where}: {outcome.reason.sentence}")
             read.append((DataRow(0, "", outcome.where), error))
         else:
-            read.append((DataRow(0, "", outcome.where, {"n_hidden": outcome.n_unmeasured_calls}), outcome))
+            counts = {"n_hidden": outcome.n_unmeasured_calls, "n_reasoned": outcome.n_reasoned}
+            read.append((DataRow(0, "", outcome.where, counts), outcome))
     turns = _turns([answer for _, answer in read if isinstance(answer, LoggedAnswer)])
     for row, answer in read:
         if isinstance(answer, DataError):
@@ -339,7 +389,7 @@ def _turns(answers: Iterable[LoggedAnswer]) -> dict[str, int]:
     return out
 
 
-def _fits(format_: TraceFormat, fields: Fields) -> bool:
+def _fits(format_: LogFormat, fields: Fields) -> bool:
     return any(map(format_.fits, unwrapped(fields)))
 
 

@@ -41,8 +41,8 @@ class TraceSpan:
     """Of a call: role and content of each; then, where it has any, calls, what was read, and the tool and call of a
     result."""
     answers: list[list[Any]] = field(default_factory=list)
-    """Of a call: text of each reply, and why it ended; then, where it has any, calls, messages before it, and whether
-    these follow the reply before."""
+    """Of a call: text of each reply, and why it ended; then, where it has any, calls, messages before it, whether these
+    follow the reply before, and what the model thought."""
     tools: list[list[str]] = field(default_factory=list)
     """Ids of calls, and of each the tool: of those that a call of a model made, or of the one that a tool's run is."""
     given: list[list[Any]] = field(default_factory=list)
@@ -58,6 +58,10 @@ class TraceSpan:
     """Of a retrieval: id, text, and name of each; of a call those that its record has beside it."""
     n_hidden: int = 0
     """Of a call: others that its record counts."""
+    n_measured: int = 0
+    """How many of them are runs of tools, or have records of their own."""
+    turn: int = 0
+    """Of a call: its number in its trace, where its record says it."""
     is_interrupted: bool = False
     is_rebuilt: bool = False
 
@@ -144,9 +148,9 @@ def _message(
 
 def _reply_row(reply: LoggedReply) -> list[Any]:
     row: list[Any] = [reply.text, reply.ended]
-    if reply.calls or reply.before:
+    if reply.calls or reply.before or reply.reasoning:
         calls = [[call.name, call.arguments] for call in reply.calls]
-        row += [calls, list(map(_row, reply.before)), reply.continues]
+        row += [calls, list(map(_row, reply.before)), reply.continues, reply.reasoning]
     return row
 
 
@@ -156,9 +160,10 @@ def _reply(
     calls: Iterable[Sequence[Any]] = (),
     before: Iterable[Sequence[Any]] = (),
     continues: bool = False,
+    reasoning: str = "",
 ) -> LoggedReply:
     messages = tuple(_message(*row) for row in before)
-    return LoggedReply(text or "", ended, tuple(ToolCall(*call) for call in calls), messages, continues)
+    return LoggedReply(text or "", ended, tuple(ToolCall(*call) for call in calls), messages, continues, reasoning)
 
 
 _NAMES: Final = (

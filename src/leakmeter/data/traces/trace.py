@@ -1,8 +1,9 @@
 """The spans of one trace to its answers: which calls answered, what was read for them, and what was hidden.
 
 A call answered the recipient if retrieved texts or results of tools stand in its prompt, or if it is the last of its
-trace. Its text is one answer, and the arguments of each call of a tool another, which the tool received. Every other
-call is hidden (it rewrites a query, or grades documents), and is counted.
+trace. Its text is one answer, and the arguments of each call of a tool another, which the tool received. What it
+thought before is one too, which nobody received, where that is asked for. Every other call is hidden (it rewrites a
+query, or grades documents), and is counted.
 
 - Of an agent, calls before which nothing was read are counted apart: there is nothing to measure.
 - What an agent emitted is measured at its own call, and not where a later prompt repeats it.
@@ -50,8 +51,11 @@ class Outcome:
     """What agents emitted before anything was read."""
 
 
-def outcome_of(spans: Sequence[TraceSpan], format: str, *, leave_out: bool = False) -> Outcome:
-    """Answers and refusals of a trace, of all its spans in any order; see `places.find` for `leave_out`."""
+def outcome_of(
+    spans: Sequence[TraceSpan], format: str, *, leave_out: bool = False, has_reasoning: bool = False
+) -> Outcome:
+    """Answers and refusals of a trace, of all its spans in any order; see `places.find` for `leave_out`. With
+    `has_reasoning` what models thought is among them."""
     tree = _Tree(spans)
     out = Outcome(n_hidden=tree.n_within)
     out.results += [_refused(Reason.SAME_ID, call) for call in tree.of_one_id]
@@ -72,7 +76,11 @@ def outcome_of(spans: Sequence[TraceSpan], format: str, *, leave_out: bool = Fal
                 out.results.append(_refused(error.reason, call))
                 answered = call
             continue
-        out.results += emitted.results
+        out.results += (
+            each
+            for each in emitted.results
+            if has_reasoning or isinstance(each, Refused) or each.channel != "reasoning"
+        )
         out.n_before_reading += emitted.n_before_reading
         answered = call
         if any(reply.calls for reply in call.replies()):
@@ -142,10 +150,15 @@ def _of_call(
         if not (reply.text.strip() or reply.calls):
             out.results.append(Refused(Reason.NO_ANSWER, call.where, call.trace_id, f"{call.span_id}{behind}"))
         emissions = _emissions(reply)
+        n_received = sum(each.channel != "reasoning" for each in emissions)
+        n_reasoned = len(emissions) - n_received
         names: set[str] = set()
         for each in emissions:
             is_answer = each.channel == "answer"
-            name = behind if is_answer or len(emissions) == 1 else unused(f"{behind} {each.recipient}", names)
+            if each.channel == "reasoning":
+                name = f"{behind} reasoning"
+            else:
+                name = behind if is_answer or n_received == 1 else unused(f"{behind} {each.recipient}", names)
             names.add(name)
             out.results.append(
                 LoggedAnswer(
@@ -162,7 +175,8 @@ def _of_call(
                     documents=found.documents,
                     absent=found.absent,
                     n_hidden_calls=n_hidden + call.n_hidden,
-                    n_unmeasured_calls=n_unmeasured + call.n_hidden,
+                    n_unmeasured_calls=n_unmeasured + max(call.n_hidden - call.n_measured, n_reasoned),
+                    n_reasoned=n_reasoned,
                     n_tools=call.n_tools,
                     n_empty_documents=found.n_empty,
                     finish_reason=reply.ended,
@@ -173,16 +187,19 @@ def _of_call(
                     channel=each.channel,
                     begun=each.begun and replace(each.begun, name=f"assistant {len(messages) + 1}"),
                     conversation=tree.conversation(call),
-                    turn=number,
+                    turn=call.turn or number,
                 )
             )
     return out
 
 
 def _emissions(reply: LoggedReply) -> list[Emitted]:
-    """The text of a reply, and the arguments of each call in it that has some."""
+    """What was thought before a reply, its text, and the arguments of each call in it that has some."""
+    thought = [ConversationEntry("reasoning", reply.reasoning)] if reply.reasoning else []
     said = [ConversationEntry("answer", reply.text)] if reply.text else []
-    return emissions_of([*said, *(ConversationEntry("call", call.arguments, call.name) for call in reply.calls)])
+    return emissions_of(
+        [*thought, *said, *(ConversationEntry("call", call.arguments, call.name) for call in reply.calls)]
+    )
 
 
 def _n_emitted(reply: LoggedReply) -> int:

@@ -12,6 +12,7 @@ from leakmeter.commands.options import CaseSource, RunOptions, TextOption
 from leakmeter.core.loaded import Plan
 from leakmeter.engine.options import ModelOptions
 from leakmeter.instruments.influence.measure import Influence
+from leakmeter.instruments.influence.telling import telling
 from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ def influence_command(
     measure = measure or Influence()
     loaded = read_cases(source or CaseSource(), response, needs_response=not measure.samples)
     prompts, run = prompts or PromptSettings(), run or RunOptions()
-    run_cases(Plan("influence", measure, prompts, loaded), run, inputs=[source])
+    steps = measure.steps(len(loaded.cases))
+    plan = Plan("influence", measure, prompts, loaded, steps=steps, telling=telling)
+    run_cases(plan, run, inputs=[source])
 
 
 class InfluenceOptions(FunctionOptions, CallOptions, PromptSettings, Influence, CaseOptions): ...
@@ -93,4 +96,5 @@ def influence(model: KeptModel, data: Any, options: InfluenceOptions) -> Results
     """
     measure = options.part(Influence)
     cases = options.cases(data, skip_bad=options.skip_bad, needs_response=not measure.samples)
-    return measured(model, Plan("influence", measure, options.part(PromptSettings), cases), options)
+    steps = measure.steps(len(cases.cases))
+    return measured(model, Plan("influence", measure, options.part(PromptSettings), cases, steps=steps), options)

@@ -44,8 +44,13 @@ class ControlContext(Record):
 
 
 def controls_of(cases: Iterable[CaseResult]) -> list[ControlContext]:
-    """Those of all cases, one after another."""
-    return [control for case in cases for control in case.controls]
+    """Those of all cases, one after another, without those that were asked for because of what was found: they are no
+    sample of what other contexts do."""
+    return [control for case in cases if _is_sampled(case) for control in case.controls]
+
+
+def _is_sampled(case: CaseResult) -> bool:
+    return case.steps is None or case.steps.in_control_sample
 
 
 def most_of(controls: Sequence[FloatArray] | FloatArray, n_tokens: int) -> FloatArray:
@@ -75,7 +80,8 @@ class FalseAlarms(Record):
     @classmethod
     def of(cls, cases: Iterable[CaseResult]) -> Self | None:
         """None without controls."""
-        alarms = [[control.disclosures > 0 for control in case.controls] for case in cases if case.controls]
+        sampled = [case for case in cases if case.controls and _is_sampled(case)]
+        alarms = [[control.disclosures > 0 for control in case.controls] for case in sampled]
         if not alarms:
             return None
         n, hits = sum(map(len, alarms)), sum(map(sum, alarms))

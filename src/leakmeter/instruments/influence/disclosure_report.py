@@ -125,7 +125,12 @@ def held_against(cases: Sequence[InfluenceResult]) -> Iterator[str]:
             "the context of another case" if most == 1 else f"the contexts of {'up to ' * (n > 1)}{most} other cases"
         )
         nats = of_several if most > 1 else beyond.format("what that one did")
-        yield f"{_of_these(by_others, n)} also scored beside {others} of these data. {nats}"
+        finished = (
+            ""
+            if all(case.steps is None for case in cases)
+            else (" The others could disclose nothing but copied content without that." if len(by_others) < n else "")
+        )
+        yield f"{_of_these(by_others, n)} also scored beside {others} of these data.{finished} {nats}"
     if by_irrelevant:
         most = max(case.irrelevant_contexts or 0 for case in by_irrelevant)
         texts = f"{most} built-in text{'s' * (most > 1)} about other things"
@@ -216,7 +221,9 @@ def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
         verb = "disclose" if len(cases) == 1 else "discloses"
         known = verb if sure else "is known to disclose" if len(cases) > 1 else "disclose, as far as known,"
         # What is given away and recognised by nothing may be sensitive all the same.
-        quiet = sure and not any(case.disclosed or findings.is_finding(case) or _is_unexplained(case) for case in cases)
+        is_found = any(case.disclosed or findings.is_finding(case) for case in cases)
+        is_held = all(map(findings.is_held_against_irrelevant, cases))
+        quiet = sure and is_held and not is_found and not any(map(_is_unexplained, cases))
         return b.Headline(
             (where, *b.parts(none), f" {known} any recognisable personal or secret data."),
             verdict="good" if quiet else "",
@@ -256,11 +263,12 @@ def _judged_headline(cases: Sequence[InfluenceResult], sections: Mapping[str, st
                 f"{where}Whether recipients are told personal or secret data that they may not know cannot be said: "
                 f"{doubts[0]}. None was found{f' ({rest})' if rest else ''}."
             )
-        quiet = not where and not any(
-            _is_partly_known(case) or permitted.withheld(case.disclosed) or _is_unexplained(case) for case in cases
-        )
+        sure = not where and not any(map(_is_partly_known, cases))
+        is_calm = not any(permitted.withheld(case.disclosed) or _is_unexplained(case) for case in cases)
+        quiet = sure and is_calm and all(map(findings.is_held_against_irrelevant, cases))
         return b.Headline(
-            f"{where}No disclosures of personal or secret data {permitted.MAY_NOT}{f'; {rest}' if rest else ''}.",
+            f"{where}No {'' if sure else 'known '}disclosures of personal or secret data {permitted.MAY_NOT}"
+            f"{f'; {rest}' if rest else ''}.",
             verdict="good" if quiet else "",
         )
     leaking.sort(key=lambda case: -(shown_nats(leaks[case.id][0]) or 0.0))

@@ -232,6 +232,42 @@ def examined(texts: Texts, series: PieceSeries) -> tuple[tuple[Disclosure, ...],
     return found, tuple(_control_contexts(answer, numbers, _controls(texts, series)))
 
 
+def open_spans(texts: Texts, series: PieceSeries) -> list[bool]:
+    """Of each span of a response that leaves something to ask, as far as it is measured, whether words alone show what
+    it came from: values that are personal or secret, and what no piece of the context says in these words. `series`
+    hold what the whole context does, noise, and of controls and irrelevant texts what is known so far; none of pieces
+    is needed."""
+    n_tokens = len(texts["responses"][0]["tokens"])
+    if not n_tokens:
+        return []
+    pieces = Pieces(texts, series, n_tokens)
+    answer = _answer(texts, pieces.fields)
+    numbers = replace(_numbers(texts, series, n_tokens, pieces), pieces=None)
+    out: list[bool] = []
+    for span, value in _spans(answer, numbers):
+        tokens = slice(*span[2:])
+        own, floor, _ = _raised(span, value, numbers)
+        words = answer.text[span[0] : span[1]]
+        if value is None:
+            # What is copied and harmless, as far as known, is listed as it is.
+            out += [False] if own > floor and not pieces.is_said(words, is_value=False) else []
+        elif own > floor:
+            by_words = not (value.is_reworded or value.by_scores)
+            out.append(by_words and pieces.is_said(words, is_value=True, fields=value.fields))
+        elif not value.by_scores:
+            # A source alone may raise a value by no more than what is left to it.
+            may_be = float(numbers.surprise[tokens].sum()) > LEAST_NATS
+            if may_be and pieces.is_said(words, is_value=True, fields=value.fields):
+                out.append(False)
+    # Of a value that scores alone tell its own field decides, whatever other contexts do.
+    for value in answer.known:
+        span = (value.start, value.end, *_tokens_of(answer.edges, value.start, value.end))
+        if value.by_scores and not value.is_reworded:
+            _, floor, _ = _raised(span, value, numbers)
+            out += [False] if float(numbers.whole[slice(*span[2:])].sum()) > floor else []
+    return out
+
+
 def _control_contexts(answer: _Answer, known: _Numbers, controls: Mapping[str, FloatArray]) -> Iterator[ControlContext]:
     """Each control as if the response had been written from it: it is held against the others."""
     for case, nats in controls.items():

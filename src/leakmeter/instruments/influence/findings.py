@@ -17,11 +17,19 @@ def is_finding(case: InfluenceResult, piece: PieceInfluence | None = None) -> bo
 
     What is not is neither coloured, ranked nor called evidence.
     """
+    if piece is None and not is_held_against_irrelevant(case):
+        return False
     if piece is None:
         is_above, nats = is_above_baselines(case.whole_posterior, case.whole_posterior_note), case.whole_nats
     else:
         is_above, nats = is_above_baselines(piece.posterior, piece.posterior_note), piece.nats
     return is_above and nats > floor_nats(case, piece)
+
+
+def is_held_against_irrelevant(case: InfluenceResult) -> bool:
+    """Whether the response was scored beside an irrelevant text, if there is one that fits: of a log that is measured
+    step by step, a sample is, and what may disclose something."""
+    return case.steps is None or case.placebo_alone_nats is not None
 
 
 def floor_nats(case: InfluenceResult, piece: PieceInfluence | None = None) -> float:

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from leakmeter.core.item import ContextItem, measured_together
+from leakmeter.core.item import ContextItem, StepByStep, measured_together
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
 from leakmeter.core.measure import COUNT, NATS, NOISE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.needs import ItemNeeds
@@ -22,6 +22,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.ladder import Ladder, sentences_by_document
 from leakmeter.instruments.influence.scored import PieceScores, check_possible
 from leakmeter.instruments.influence.search import Audit, Search, Searcher, SearchScores, hiding_of
+from leakmeter.instruments.influence.steps import Stepwise, steps_of
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
 from leakmeter.stats.arrays import FloatArray
@@ -53,7 +54,7 @@ class Influence(Measure):
     the round of the audit in which a piece was drawn.
     """
 
-    unsaid: ClassVar = {"controls": 0}
+    unsaid: ClassVar = {"controls": 0, "complete": False}
 
     temperature: float = 1.0
     """Temperature of the distribution that is measured and sampled from, above 0."""
@@ -78,6 +79,10 @@ class Influence(Measure):
     controls: int = 3
     """Contexts of other cases of the same data that each response is also scored beside, at most: what those raise too
     is style, and no disclosure. Where no other case has one, built-in texts stand in; 0 for none."""
+
+    complete: bool = False
+    """Measure everything of each case, also of a log of more than 40 cases, whose cases are otherwise measured step by
+    step: pieces, controls and irrelevant texts only where a disclosure is possible, and of cases drawn at random."""
 
     def __post_init__(self) -> None:
         refuse_bad(
@@ -118,6 +123,11 @@ class Influence(Measure):
     def levels(self) -> bool:
         return self.search is not None
 
+    def steps(self, n_cases: int) -> Sequence[StepByStep | None]:
+        """How each of the cases of one log is measured."""
+        is_stepwise = not self.complete and self.search is None and self.controls > 0
+        return steps_of(n_cases, self.seed) if is_stepwise else ()
+
     @override
     def record(self) -> JsonObject:
         params = {**asdict(self), "samples": self.n_samples}
@@ -155,20 +165,23 @@ class Influence(Measure):
                 max_new_tokens=self.max_new_tokens,
                 seed=self.seed,
             )
+        if item.steps is not None and item.response is not None:
+            return (yield from self._by_steps(item, item.response, item.steps))
         if self.searching is not None:
             searcher = Searcher(
                 self.searching, self.auditing, self.audit_rounds, self.reduction, responses[0], self.seed
             )
             found = yield from searcher.trial(item)
             return (yield from self._of_search(item, responses, found))
-        sentences = self._documents(item)
-        if sentences:
-            return (yield from self._from_documents(item, responses, sentences))
-        scored = yield from self._scored(item, responses, _without_documents(item))
-        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
-        ladder = self._ladder(item, {}, scored, noise)
-        yield from self._of_fields(item, responses, scored, ladder)
+        scored, noise = yield from self._of_pieces(item, responses)
         return list(_measurements(item, responses, scored, noise))
+
+    def _by_steps(self, item: ContextItem, response: tuple[int, ...], steps: StepByStep) -> Trial[list[Measurement]]:
+        stepwise = Stepwise(item, response, self.reduction)
+        scored = [stepwise.scored]
+        if (yield from stepwise.trial(steps)):
+            scored, _ = yield from self._of_pieces(item, [response], stepwise)
+        return list(_measurements(item, [response], scored, stepwise.noise))
 
     def _documents(self, item: ContextItem) -> dict[str, tuple[str, ...]]:
         """Documents to score before their sentences, with these."""
@@ -186,41 +199,44 @@ class Influence(Measure):
         item: ContextItem,
         responses: Sequence[tuple[int, ...]],
         names: Collection[str],
-        found: SearchScores | None = None,
+        known: PieceScores | None = None,
     ) -> Trial[list[PieceScores]]:
-        """Score responses without each piece, and the first with each alone, swapped, and with placebos.
-
-        What a search has found of the first is not scored again.
-        """
+        """Score responses without each piece, and the first with each alone, swapped, with placebos and beside contexts
+        of other cases; what is `known` of the first is not scored again."""
+        first = known or PieceScores()
+        cut = [name for name in names if name not in first.cuts]
         swapped = [name for name in names if name in item.swaps]
-        irrelevant = [] if item.placebo_alone is None else [item.placebo_alone]
+        irrelevant = [] if item.placebo_alone is None or first.placebo_alone is not None else [item.placebo_alone]
+        others = [name for name in item.controls if name not in first.controls]
         whole = (item.prompt, *(item.cuts[name] for name in names))
-        extras = (
+        # The bare prompt stands first: it is what every other mixes with.
+        prompts = [(item.blank, *whole)] * len(responses)
+        prompts[0] = (
+            item.blank,
+            *(() if known else (item.prompt,)),
+            *(item.cuts[name] for name in cut),
             *(item.alone[name] for name in names),
             *(item.swaps[name] for name in swapped),
             *irrelevant,
-            *item.controls.values(),
+            *(item.controls[name] for name in others),
+            *(() if first.placebos else item.placebos),
         )
-        # The bare prompt stands first: it is what every other mixes with.
-        prompts = [(item.blank, *whole)] * len(responses)
-        prompts[0] = (item.blank, *whole, *extras, *item.placebos) if found is None else (item.blank, *extras)
         answers = yield self._requests(item, responses, prompts)
-        scored = []
-        for i, answer in enumerate(answers):
-            rows = iter(answer.values)
-            bare = next(rows)
-            if i > 0 or found is None:
-                response_scored = PieceScores(bare, next(rows), {name: next(rows) for name in names})
-            else:
-                response_scored = found
-            if i == 0:
-                response_scored.alone = {name: next(rows) for name in names}
-                response_scored.swaps = {name: next(rows) for name in swapped}
-                response_scored.placebo_alone = next(rows) if irrelevant else None
-                response_scored.controls = {name: next(rows) for name in item.controls}
-                response_scored.placebos += rows
+        rows = iter(answers[0].values)
+        first.bare = next(rows)
+        first.whole = first.whole if known else next(rows)
+        first.cuts |= {name: next(rows) for name in cut}
+        first.alone = {name: next(rows) for name in names}
+        first.swaps = {name: next(rows) for name in swapped}
+        first.placebo_alone = next(rows) if irrelevant else first.placebo_alone
+        first.controls |= {name: next(rows) for name in others}
+        first.placebos += rows
+        scored = [first]
+        for answer in answers[1:]:
+            bare, whole_row, *of_cuts = answer.values
+            scored.append(PieceScores(bare, whole_row, dict(zip(names, of_cuts, strict=True))))
+        for response_scored in scored:
             check_possible(item, response_scored.values)
-            scored.append(response_scored)
         return scored
 
     def _requests(
@@ -244,18 +260,19 @@ class Influence(Measure):
             measurements.append(Measurement(item.id, 0, name, AUDITED, COUNT, np.asarray([float(number)])))
         return measurements
 
-    def _from_documents(
-        self,
-        item: ContextItem,
-        responses: Sequence[tuple[int, ...]],
-        sentences: Mapping[str, Sequence[str]],
-    ) -> Trial[list[Measurement]]:
-        """Measure documents on responses, then sentences of those that matter."""
+    def _of_pieces(
+        self, item: ContextItem, responses: Sequence[tuple[int, ...]], known: Stepwise | None = None
+    ) -> Trial[tuple[list[PieceScores], FloatArray | None]]:
+        """Measure pieces on responses: documents, then sentences of those that matter, or each; and the noise, unless
+        it is known."""
+        sentences = self._documents(item)
         within = {part for parts in sentences.values() for part in parts}
         names = [name for name in _without_documents(item, sentences) if name not in within]
-        scored = yield from self._scored(item, responses, names)
-        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
-
+        scored = yield from self._scored(item, responses, names, None if known is None else known.scored)
+        if known is None:
+            noise = yield from neighbourhood_noise(item, responses[0], self.reduction, scored[0].values[:2])
+        else:
+            noise = known.noise
         ladder = self._ladder(item, sentences, scored, noise)
         documents = ladder.documents()
         left_out = [part for name in documents for part in sentences[name]]
@@ -271,7 +288,7 @@ class Influence(Measure):
                 (answer,) = yield self._requests(item, responses[:1], [further])
                 scored[0].alone |= zip(alone, answer.values[self._n_bare :], strict=True)
         yield from self._of_fields(item, responses, scored, ladder)
-        return list(_measurements(item, responses, scored, noise))
+        return scored, noise
 
     def _ladder(
         self,
@@ -333,10 +350,8 @@ def _contrasts(
         yield measurement("swapped", whole - row, name)
     if scored.placebo_alone is not None:
         yield measurement("placebo_alone", scored.placebo_alone - bare)
-    for name, row in scored.controls.items():
-        with np.errstate(invalid="ignore"):
-            # Where both rule a token out, the other context does nothing to it.
-            yield measurement("control", np.nan_to_num(row - bare, nan=0.0, posinf=np.inf, neginf=-np.inf), name)
+    for name in scored.controls:
+        yield measurement("control", scored.control(name), name)
     for number, placebo in enumerate(scored.placebos):
         yield measurement("placebo", placebo - whole, str(number))
 

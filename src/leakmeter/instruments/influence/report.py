@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -130,17 +131,22 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     listed = disclosure_report.tables(cases, sections) if several else ()
     index = [*_INDEX, (b.Column("Missed by the search"), search_report.cell)] if searched else _INDEX
     piece = _piece(cases[0])
-    if searched:
-        ablated = f"It was searched: each {piece} was screened, those that mattered most were ablated in turn,"
+    if any(case.steps is not None for case in cases):
+        ablated = (
+            "It was taken away, where a disclosure was possible also replaced by contexts of other cases and cut piece "
+            "by piece, and"
+        )
+    elif searched:
+        ablated = f"It was searched: each {piece} was screened, those that mattered most were ablated in turn, and"
     elif any(findings.has_documents(case.pieces) for case in cases):
-        ablated = "Each of the documents was ablated in turn, then each sentence of those that matter,"
+        ablated = "Each of the documents was ablated in turn, then each sentence of those that matter, and"
     else:
-        ablated = f"Each {piece} of it was ablated in turn,"
+        ablated = f"Each {piece} of it was ablated in turn, and"
     return b.Report(
         title=title,
         measure="influence",
         blocks=[*overview, *listed, *conversations.blocks(cases, sections), *charts(cases)],
-        lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} and the same response was "
+        lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} the same response was "
         "scored again. The change of its log-probability, added up over its tokens, is the influence of that "
         f"{piece} on the response, in nats.",
         caveat=NO_GUARANTEE,
@@ -166,15 +172,19 @@ def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str], n_c
     yield disclosure_report.headline(cases, sections)
     yield from disclosure_report.further(cases, n_cut)
     n, values = len(cases), [case.whole_nats for case in cases]
-    above = sum(map(findings.is_finding, cases))
-    share = scale.share_in(above / n, interval_of_share(above, n))
+    # Those that were held against an irrelevant text because of what was found are no sample of all.
+    held = [case for case in cases if case.steps is None or case.steps.in_placebo_sample]
+    above = sum(map(findings.is_finding, held))
+    share = scale.share_in(above / len(held), interval_of_share(above, len(held)))
+    of_sample = f" {len(held):,} that were drawn at random" if len(held) < n else f" {n:,}"
     n_given = sum(not case.response.sampled for case in cases)
     opening = "For the scoring model, the" if n_given else "The"
     nouns = f"{disclosure_report.noun_of(cases)}s" if any(case.channel for case in cases) else "responses"
     noun = f"given {nouns}" if n_given == n else nouns
+    yield from map(b.Text, _stepwise(cases))
     yield b.Text(
         f"{opening} {_whole(cases, 's')} changed {n:,} {noun} by {mean_text(values)} on average, and one by "
-        f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ({share}) by more than an irrelevant text."
+        f"{nats_text(max(values))}\u00a0nats; {above:,} of{of_sample} ({share}) by more than an irrelevant text."
     )
     if n_given:
         share = "The" if n_given == n else f"{n_given:,} of the"
@@ -182,6 +192,17 @@ def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str], n_c
         yield b.Text(
             f"{share} responses {verb} given, not drawn from the scoring model. The numbers hold for the scoring "
             "model; another model would give different numbers."
+        )
+
+
+def _stepwise(cases: Sequence[InfluenceResult]) -> Iterator[str]:
+    """How far the cases of a log that is measured step by step were measured."""
+    last = Counter(case.steps.last for case in cases if case.steps is not None)
+    if last:
+        yield (
+            f"{last.total():,} responses were measured step by step: {last['whole']:,} with their context and without "
+            f"it only, {last['controls']:,} beside contexts of other cases too, {last['pieces']:,} without each piece "
+            "as well. --complete measures everything of each."
         )
 
 
@@ -268,6 +289,13 @@ def _blocks(case: InfluenceResult, shared: dict[str, str], n_cut: int) -> Iterat
 
 
 def _unmeasured(case: InfluenceResult) -> Iterator[b.Text]:
+    if case.steps is not None and case.steps.last != "pieces":
+        why = (
+            "words show which piece each disclosure is from"
+            if case.disclosed
+            else "no span of the response could be a disclosure"
+        )
+        yield b.Text(f"Pieces of the context were not measured, since {why}; --complete measures them.")
     n, n_documents = case.n_unmeasured_pieces, case.n_unmeasured_documents
     if n and n_documents:
         whose = "their document has no effect" if n_documents == 1 else "their documents have no effect"
@@ -286,6 +314,8 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
             if case.unit == "entity"
             else "It has no piece that could be ablated."
         )
+        if case.steps is not None and case.steps.last != "pieces":
+            return posterior(case)
         noun = f"{_piece(case)}{search_report.scored(case)}"
         none = f"No {noun} is above noise and placebo." if case.pieces else nothing
         return f"{posterior(case)} {none}"
@@ -545,6 +575,8 @@ def verdict(case: InfluenceResult) -> str:
     statement = f"{opening} {_whole([case])} as a whole changed {noun} by {nats_text(case.whole_nats)}\u00a0nats{draws}"
     if findings.is_finding(case):
         return f"{statement}."
+    if not findings.is_held_against_irrelevant(case):
+        return f"{statement}; what an irrelevant text does to it was not measured."
     signs = "" if case.whole_nats <= findings.floor_nats(case) else "with signs "
     other = "rounding" if case.whole_posterior_note == BELOW_NOISE else "an irrelevant text"
     return f"{statement}, {signs}no more than {other}."
@@ -556,7 +588,8 @@ def posterior(case: InfluenceResult) -> str:
         return f"So it is not known what a reader of the response learns about whether this {_whole([case])} was there."
     if context.is_nothing(case, case.whole_nats):
         return f"A reader of the response learns nothing about whether this {_whole([case])} was there."
-    if is_above_baselines(case.whole_posterior, case.whole_posterior_note) and not findings.is_finding(case):
+    is_above = is_above_baselines(case.whole_posterior, case.whole_posterior_note)
+    if is_above and findings.is_held_against_irrelevant(case) and not findings.is_finding(case):
         no_posterior = "No posterior is shown: the" if case.response.sampled else "The"
         return f"{no_posterior} unsigned sum is no larger than an irrelevant text’s."
     return context.posterior_sentence(case, "whole_", f"this {_whole([case])}")
@@ -650,7 +683,7 @@ def _over_cases(cases: Sequence[InfluenceResult]) -> b.Chart | None:
     """
     if len({case.unit for case in cases}) > 1 or any(case.unit == "entity" or is_partial(case) for case in cases):
         return None
-    if any(case.n_unmeasured_pieces for case in cases):
+    if any(case.n_unmeasured_pieces or case.steps is not None for case in cases):
         return None
     by_name: dict[str, list[float]] = {}
     for case in cases:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +92,14 @@ class KeptEmission(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptSteps(Record):
+    """See `core.item.StepByStep`."""
+
+    placebo: Flag
+    controls: Flag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptContextCase(KeptCase):
     """The texts of a case with a context, and what tells values that are personal or secret."""
 
@@ -103,6 +111,8 @@ class KeptContextCase(KeptCase):
     emission: KeptEmission | None = None
     permissions: Permissions | None = None
     """What decides whether the recipient may know a value; None where nobody says who may."""
+    steps: KeptSteps | None = None
+    """Of a case that was measured step by step the samples that it is of."""
 
     @override
     def __post_init__(self) -> None:
@@ -143,6 +153,8 @@ class KeptInfluence(KeptContextCase):
             yield KeptSeries(SCREENED, first, names, is_needed=False)
             yield KeptSeries(GROUPED, first, names, is_needed=False)
             yield KeptSeries(AUDITED, (1,), scored, COUNT, is_needed=False, below=MOST_ROUNDS + 1)
+        elif self.steps is not None and not exact:
+            scored = alone = []
         elif self.unit == AUTO:
             scored, alone = self._from_documents({*exact})
             yield KeptSeries("only_this", first, [name for name in scored if name not in alone], is_needed=False)
@@ -187,6 +199,23 @@ class KeptInfluence(KeptContextCase):
             raise FieldError("piece of without_this", "is none of the case's")
         if screened and not screened.issuperset(span.name for span in self.spans if span.kind not in LEVELS):
             raise FieldError(f"statistic {SCREENED}", "is missing of a piece")
+
+
+LastStep = Literal["whole", "controls", "pieces"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsTaken(Record):
+    """How far a case was measured of a log whose cases are measured step by step; see `steps`."""
+
+    last: LastStep
+    """'whole' where no span of the response could disclose anything but harmless content, copied word for word;
+    'controls' where it was scored beside contexts of other cases too, and no span was left of which no piece of the
+    context says the words; 'pieces' where pieces have numbers."""
+    in_placebo_sample: bool
+    """Whether it is one of those drawn at random that were scored beside an irrelevant text whatever was found."""
+    in_control_sample: bool
+    """The same of contexts of other cases."""
 
 
 _REDUNDANT_RATIO = 2.0  # alone over ablated, from where a repeated value is called redundant
@@ -469,6 +498,12 @@ def _personal_in(channel: Channel, case: CaseResult) -> float | None:
     return float(sum(disclosure.is_sensitive for disclosure in case.disclosed))
 
 
+def _has_all_pieces(case: CaseResult) -> bool:
+    """Whether no piece is without numbers that may have mattered."""
+    is_searched = case.search is not None and not case.search.is_complete
+    return not is_searched and (case.steps is None or case.steps.last == "pieces")
+
+
 _QUANTITIES: Final[Quantities] = (
     of_response(
         "influence",
@@ -486,11 +521,12 @@ _QUANTITIES: Final[Quantities] = (
     of_response(
         "influence.worst_piece",
         "Influence on the response of the piece of the context that has most.",
-        lambda case: most(piece.nats for piece in telling(case)),
+        lambda case: most(piece.nats for piece in telling(case)) if case.pieces or _has_all_pieces(case) else 0.0,
         LowerBound(
-            lambda case: PARTLY_READ.holds(case) or not (case.search is None or case.search.is_complete),
-            "a search did not score all pieces, or another version of leakmeter kept numbers that this one cannot read",
-            "measure without --search, or look at 'influence', which is of the whole context",
+            lambda case: PARTLY_READ.holds(case) or not _has_all_pieces(case),
+            "a search, or a log that was measured step by step, did not score all pieces, or another version of "
+            "leakmeter kept numbers that this one cannot read",
+            "measure with --complete and without --search, or look at 'influence', which is of the whole context",
         ),
     ),
     of_response(
@@ -628,6 +664,8 @@ class InfluenceResult(ContextResult):
     so."""
     n_unmeasured_documents: int | None = field(default=None, metadata={SELDOM: True})
     """Documents that they stand in. There only where it is so."""
+    steps: StepsTaken | None = field(default=None, metadata={SELDOM: True})
+    """How far the case was measured, where a log is measured step by step. There only where it is so."""
     n_listed_places: int | None = field(default=None, metadata={SELDOM: True})
     """Where a list of sensitive values was given: places of the context that say a value of it."""
     search: SearchSummary | None = field(default=None, metadata={SELDOM: True})
@@ -653,6 +691,7 @@ class InfluenceResult(ContextResult):
             candidate["document"]
             for candidate in every
             if params.get("search") is None and candidate["kind"] == "unit" and not is_exact(candidate, series, params)
+            if texts["spans"] or texts.get("steps") is None
             if tuple(candidate["ranges"][0]) not in together
         ]
         whole = series[0, "whole", ""]
@@ -703,6 +742,7 @@ class InfluenceResult(ContextResult):
             else (),
             n_unmeasured_pieces=len(unmeasured) or None,
             n_unmeasured_documents=len(set(unmeasured)) or None,
+            steps=_steps_taken(texts, series),
             n_listed_places=None if (listed := texts.get("sensitive")) is None else len(listed),
             search=summary({**texts, "spans": every}, series, params),
         )
@@ -721,6 +761,15 @@ class InfluenceResult(ContextResult):
     def to_frame(self) -> pd.DataFrame:
         """One row a piece, with the fields of `PieceInfluence` that are numbers or texts as columns."""
         return frame_of(PieceInfluence, self.pieces)
+
+
+def _steps_taken(texts: Texts, series: PieceSeries) -> StepsTaken | None:
+    steps = texts.get("steps")
+    if steps is None:
+        return None
+    asked = {statistic for sample, statistic, _ in series if sample == 0}
+    last: LastStep = "pieces" if "without_this" in asked else "controls" if "control" in asked else "whole"
+    return StepsTaken(last=last, in_placebo_sample=steps["placebo"], in_control_sample=steps["controls"])
 
 
 def _piece(

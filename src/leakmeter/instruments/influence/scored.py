@@ -26,6 +26,11 @@ class PieceScores:
     controls: dict[str, FloatArray] = field(default_factory=dict)
     """Beside contexts of other cases, by their ids."""
 
+    def control(self, name: str) -> FloatArray:
+        """What the context of another case does to each token, nats, (response,): nothing where both rule it out."""
+        with np.errstate(invalid="ignore"):
+            return np.nan_to_num(self.controls[name] - self.bare, nan=0.0, posinf=np.inf, neginf=-np.inf)
+
     @property
     def values(self) -> FloatArray:
         """(prompt, response), the bare prompt and the whole one first."""

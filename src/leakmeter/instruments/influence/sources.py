@@ -190,12 +190,7 @@ class Pieces:
         context where records have the value, `is_reworded` in other words.
         """
         without, alone = (sums[:, last] - sums[:, first] for sums in (self._without, self._alone))
-        exactly = {} if is_reworded else self._saying_exactly(words)
-        for start, end in fields:
-            for number in self._holding(start, end):
-                places = exactly.setdefault(number, [])
-                if not any(low < end and start < high for low, high in places):
-                    places.append((start, end))
+        exactly = self._saying_value("" if is_reworded else words, fields)
         where = exactly if is_value else {**self._saying(words), **exactly}
         # Who restricts one piece that says a value has to know of the others, whether the model looked at them or not.
         chosen = self._apart(exactly) if is_value else []
@@ -213,6 +208,21 @@ class Pieces:
         ]
         sources.sort(key=lambda source: -source[0].most_nats)
         return sources if any(is_copied for _, is_copied in sources) else sources[:_MOST_TOGETHER]
+
+    def is_said(self, words: str, *, is_value: bool, fields: Sequence[SourceRange] = ()) -> bool:
+        """Whether words alone show which pieces a span came from: one says them, a value's however they are written;
+        `fields` are characters of the context where records have it."""
+        return bool(self._saying_value(words, fields) or (not is_value and self._saying(words)))
+
+    def _saying_value(self, words: str, fields: Sequence[SourceRange]) -> dict[int, list[SourceRange]]:
+        """The pieces that say some words, if any, however they are written, or hold a field, and where."""
+        saying = self._saying_exactly(words) if words else {}
+        for start, end in fields:
+            for number in self._holding(start, end):
+                places = saying.setdefault(number, [])
+                if not any(low < end and start < high for low, high in places):
+                    places.append((start, end))
+        return saying
 
     def _apart(self, numbers: Iterable[int]) -> list[int]:
         """Of some pieces the units, and the documents of which no unit is among them."""
@@ -329,6 +339,8 @@ def _chosen(
     """Pieces that have a span's words, else those that it hangs on, else those that give it alone."""
     most = np.fmax(np.nan_to_num(without, nan=-np.inf), np.nan_to_num(alone, nan=-np.inf))
     saying = [number for number in where if among[number]]
+    if np.isneginf(most).all():
+        return saying  # nothing was measured: words alone tell
     least = _LEAST_SHARE * max(nats, most[among].max(initial=0.0))
     moving = [number for number in saying if most[number] > least]
     if moving:

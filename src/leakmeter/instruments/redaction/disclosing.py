@@ -15,6 +15,7 @@ from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.text.entity_results import PieceSeries
 
+CONTROL: Final = "control"
 ONLY_THIS: Final = "only_this"
 WITHOUT_THIS: Final = "without_this"
 LEFT_WITHOUT_THIS: Final = "left_without_this"
@@ -44,7 +45,7 @@ def before(texts: Texts, series: PieceSeries) -> list[Disclosure]:
 def after(texts: Texts, series: PieceSeries, cut: Collection[str]) -> list[Disclosure]:
     """The same without some pieces: `series` has `left`, and `left_without_this` of the other pieces."""
     left: dict[tuple[int, str, str], FloatArray] = {
-        key: values for key, values in series.items() if not key[0] and key[1] in ("noise", "placebo")
+        key: values for key, values in series.items() if not key[0] and key[1] in ("noise", "placebo", CONTROL)
     }
     spans = []
     for span, ranges in _left_of(texts, cut):
@@ -65,7 +66,8 @@ def after(texts: Texts, series: PieceSeries, cut: Collection[str]) -> list[Discl
 def of_answer(texts: Texts, series: PieceSeries, cut: Collection[str]) -> tuple[Disclosure, ...] | None:
     """What the answer drawn from what is left gives away of that, and values below the floor; None where its
     log-probabilities were not kept, as by earlier versions. Pieces were not measured on it, so that sources are those
-    that have its words; nor was noise, for which the largest of a token of the response stands."""
+    that have its words; nor were controls, so that it is held against none, nor noise, for which the largest of a token
+    of the response stands."""
     if (1, ANSWER_LOG_PROB, "") not in series:
         return None
     answer = {
@@ -119,7 +121,8 @@ class Targets:
     texts: Texts
     series: dict[tuple[int, str, str], FloatArray]
     floors: dict[Tokens, float] = field(default_factory=dict)
-    """Nats that a span has to be above to be a disclosure, of each that was one on the way."""
+    """Nats that a span has to be above to be a disclosure, of each that was one on the way: its floor, and what the
+    context of another case does to it."""
 
     def above(self, state: CutState) -> list[Disclosure]:
         """Disclosures of what is left that are personal or secret; each is a target from now on."""
@@ -127,7 +130,8 @@ class Targets:
         series = {**self.series, (0, "left", ""): state.left, **of_state}
         above = after(self.texts, series, state.cut)
         for disclosure in above:
-            self.floors.setdefault(tokens_of(disclosure), disclosure.floor_nats)
+            floor = disclosure.floor_nats + (disclosure.control_nats or 0.0)
+            self.floors.setdefault(tokens_of(disclosure), floor)
         return above
 
     def excess(self, left: FloatArray) -> float:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from leakmeter.core.item import ContextItem
+from leakmeter.core.limits import bounded, refuse_bad
 from leakmeter.core.measure import NATS, NOISE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.noise import neighbourhood_noise
@@ -17,12 +19,13 @@ from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.core.sampling import needs_of_sample, sample
 from leakmeter.errors import UsageError
-from leakmeter.instruments.influence.measure import Influence
+from leakmeter.instruments.influence.measure import MOST_CONTROLS, Influence
 from leakmeter.instruments.influence.scored import check_possible
 from leakmeter.instruments.influence.search import Search, hiding_of, screened, states_of
 from leakmeter.instruments.redaction.disclosing import (
     ANSWER_LOG_PROB,
     ANSWER_PLACEBO,
+    CONTROL,
     LEFT_WITHOUT_THIS,
     ONLY_THIS,
     WITHOUT_THIS,
@@ -76,11 +79,15 @@ class Redaction(Measure):
     without each piece that is left, and finds the disclosures anew as `influence.disclosures` does for the whole
     context. Of their sources it cuts the one that leaves the least sum of the disclosures' nats above their floors,
     less the log-probability of the rest of the response; until none is above its floor, or those that are have no
-    sources left. With `max_loss` too, pieces are then cut until that is met. Pieces that can be put back, alone, with
-    no more disclosed then are: first the one with which the rest of the response is likeliest. Statistics beside those
-    above are `only_this` and `without_this` of each unit, as of influence; `left_without_this`, the latter with the
-    plan; and `placebo` by number, with an irrelevant piece added. Each case measures `noise` then, whatever its number.
+    sources left. They are held against contexts of other cases (`controls`) as there, so that what has to go is what
+    `influence` lists; the contexts are scored once, with the whole one. With `max_loss` too, pieces are then cut until
+    that is met. Pieces that can be put back, alone, with no more disclosed then are: first the one with which the rest
+    of the response is likeliest. Statistics beside those above are `only_this` and `without_this` of each unit and
+    `control`, as of influence; `left_without_this`, the second with the plan; and `placebo` by number, with an
+    irrelevant piece added. Each case measures `noise` then, whatever its number.
     """
+
+    unsaid: ClassVar = {"controls": 0}
 
     max_loss: float | None = 1.0
     """Largest influence that the remaining context may have on the response, nats, above 0; None, with `disclosures`
@@ -99,6 +106,10 @@ class Redaction(Measure):
     disclosures: bool = False
     """Cut the sources of the response's personal or secret disclosures, and keep the rest of the response as likely as
     possible."""
+    controls: int = Influence.controls
+    """Where disclosures are cut: contexts of other cases of the same data that the response is also scored beside, at
+    most, as in `influence`. What those raise too is style, and no disclosure. Where no other case has one, built-in
+    texts stand in; 0 for none."""
 
     def __post_init__(self) -> None:
         if self.search is not None:
@@ -110,17 +121,24 @@ class Redaction(Measure):
                 raise UsageError("the goal is missing: give --max-loss NATS, or --disclosures")
         elif not (np.isfinite(self.max_loss) and self.max_loss > 0):
             raise UsageError(f"max-loss is {self.max_loss}; it has to be above 0 (nats)")
+        refuse_bad(bounded("controls", self.controls, 0, MOST_CONTROLS))
         _ = self.reduction
 
     @override
     def record(self) -> JsonObject:
-        """The parameters that name a run, `search` and `disclosures` only where they are set."""
-        params = asdict(self)
+        """The parameters that name a run, `search` and `disclosures` only where they are set, and `controls` where
+        there are any."""
+        params = {**asdict(self), "controls": self.n_controls}
         if self.search is None:
             del params["search"]
         if not self.disclosures:
             del params["disclosures"]
-        return params
+        return {name: value for name, value in params.items() if (name, value) not in self.unsaid.items()}
+
+    @property
+    @override
+    def n_controls(self) -> int:
+        return self.controls if self.disclosures else 0
 
     @property
     def reduction(self) -> TargetLogProbs | MixtureLogProbs:
@@ -145,14 +163,22 @@ class Redaction(Measure):
 
         response, begun = yield from self._begin(item)
         scores = begun.values
-        check_possible(item, scores)
+        n_controls = len(item.controls)
+        check_possible(item, scores[: len(scores) - n_controls])
         bare, full = scores[:2]
         whole = CutStep("whole", "", full - bare)
         beside = [
             # What is added to the whole context is held against that.
             measurement(statistic, row - (full if statistic == "placebo" and name else bare), name)
             for (statistic, name, _), row in zip(self._beside(item), scores[2:], strict=True)
+            if statistic != CONTROL
         ]
+        with np.errstate(invalid="ignore"):
+            # Where both rule a token out, the other context does nothing to it.
+            beside += [
+                measurement(CONTROL, np.nan_to_num(row - bare, nan=0.0, posinf=np.inf, neginf=-np.inf), name)
+                for name, row in zip(item.controls, scores[len(scores) - n_controls :], strict=True)
+            ]
         if self.disclosures:
             # Which pieces are cut depends on the noise, and on no other case.
             own = replace(item, measures_noise=True)
@@ -216,6 +242,8 @@ class Redaction(Measure):
             for span in item.spans:
                 if span.kind == "unit":
                     yield ONLY_THIS, span.name, item.alone[span.name]
+        for name, prompt in item.controls.items():
+            yield CONTROL, name, prompt
 
     def _search(
         self, item: ContextItem, response: tuple[int, ...], whole: CutStep
@@ -257,7 +285,7 @@ class Redaction(Measure):
         not reached even so; and the states with no span cut, and with the plan."""
         if item.texts_of is None:
             raise ValueError(f"case '{item.id}' was made without its texts, which finding disclosures needs")
-        targets = Targets({**item.texts_of(response), "spans": [asdict(span) for span in item.spans]}, series)
+        targets = Targets(item.texts_of(response), series)
         steps: list[CutStep] = []
         first = state = yield from self._around(item, response, ())
         all_removed = None

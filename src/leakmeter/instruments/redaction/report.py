@@ -330,7 +330,7 @@ def _disclosures(disclosures: RedactedDisclosures) -> b.Table:
                 b.Untrusted(", ".join(span.pieces), 48),
                 span.before_nats,
                 span.after_nats,
-                span.floor_nats,
+                span.least_nats,
             ),
             strong=span.is_left,
         )

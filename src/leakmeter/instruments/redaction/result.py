@@ -22,6 +22,7 @@ from leakmeter.instruments.influence.sources import ContextPiece, signed_size, s
 from leakmeter.instruments.redaction.disclosing import (
     ANSWER_LOG_PROB,
     ANSWER_PLACEBO,
+    CONTROL,
     LEFT_WITHOUT_THIS,
     ONLY_THIS,
     WITHOUT_THIS,
@@ -70,6 +71,7 @@ class KeptRedaction(KeptContextCase):
             yield KeptSeries(statistic, first, names, is_needed=False)
         if discloses:
             units = [span.name for span in self.spans if span.kind == "unit"]
+            yield KeptSeries(CONTROL, first, None, is_needed=False)
             yield KeptSeries(ONLY_THIS, first, units)
             yield KeptSeries(WITHOUT_THIS, first, units)
             yield KeptSeries(LEFT_WITHOUT_THIS, first, units, is_needed=False)
@@ -156,8 +158,15 @@ class RedactedDisclosure(DisclosedSpan):
     """Σ_t log p̄(y_t | D∖R) − log p̄(y_t | ∅) over its tokens, with signs."""
     floor_nats: Unbounded
     """Most of 3, noise, and what an irrelevant text does."""
+    control_nats: Unbounded | None = field(default=None, metadata={SELDOM: True})
+    """The most that the context of one other case, or none, does to its tokens together. There only where it is so."""
     is_left: bool
     """Whether what is left of the context still discloses it."""
+
+    @property
+    def least_nats(self) -> float:
+        """What its nats have to be above for what is left to disclose it."""
+        return self.floor_nats + (self.control_nats or 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,6 +368,7 @@ def _disclosed(texts: Texts, series: PieceSeries, cut: Collection[str]) -> Redac
                 before_nats=float(series[0, "whole", ""][slice(*tokens)].sum()),
                 after_nats=float(series[0, "left", ""][slice(*tokens)].sum()),
                 floor_nats=disclosure.floor_nats,
+                control_nats=disclosure.control_nats,
                 is_left=tokens in left,
             )
         )
@@ -397,7 +407,7 @@ def _warnings(case: RedactionResult, texts: Texts) -> Iterator[str]:
             if span.is_left:
                 yield (
                     f"'{excerpt(span.text, 60)}' ({span.kind}) cannot be removed: with all its sources cut, "
-                    f"{span.after_nats:.3g} nats are left, above its floor of {span.floor_nats:.3g}. Text between the "
+                    f"{span.after_nats:.3g} nats are left, above its floor of {span.least_nats:.3g}. Text between the "
                     "pieces repeats it; another --unit, such as sentence, covers all of the text."
                 )
     if case.max_loss_nats is not None:

@@ -18,21 +18,22 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core.files import open_private
-from leakmeter.data.foreign import SAMPLING, LoggedFields, documents_of, messages_of, name_of, sampling_of
+from leakmeter.data.foreign import SAMPLING, LoggedFields, calls_of, documents_of, messages_of, name_of, sampling_of
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 
 SCHEMA: Final = "leakmeter-answer/1"
 """Form of a line; a reader refuses others."""
-_COUNTS: Final = ("hidden_calls", "n_tools")
+_COUNTS: Final = ("hidden_calls", "unmeasured_calls", "n_tools", "turn")
 _NAMES: Final = ("trace_id", "span_id", "recipient", "model", "response_id", "finish_reason")
 _FLAGS: Final = ("interrupted", "incomplete")
 _EXPECTED: Final[dict[str, tuple[type, str]]] = {
     "answer": (str, "a text"),
+    "reasoning": (str, "a text"),
     "prompt": (str, "a text; give a chat as 'messages'"),
     "time": (datetime, "a datetime"),
     "sampling": (Mapping, "a mapping of settings"),
 }
-_FIELDS: Final = frozenset((*_COUNTS, *_NAMES, *_FLAGS, *_EXPECTED, "messages", "documents", *SAMPLING))
+_FIELDS: Final = frozenset((*_COUNTS, *_NAMES, *_FLAGS, *_EXPECTED, "messages", "tool_calls", "documents", *SAMPLING))
 _MOST_WARNINGS: Final = 50
 _LOGGER: Final = logging.getLogger("leakmeter.integrations")
 _APPENDING: Final = os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -117,13 +118,15 @@ def log_answer(log: AnswerLog | str | os.PathLike[str], **fields: Any) -> bool:
         log: the log, or the path of its file.
         **fields: `messages`, the chat that the model was sent, or `prompt`, its text without a chat template;
             `documents`, what had been retrieved for it: texts by id, or a list of texts, of mappings with `id` and
-            `text`, or of documents of LangChain or LlamaIndex; `answer`; `recipient`; `model`; settings of the
-            sampling, such as `temperature` and `top_p` (see `data.foreign.SAMPLING`), also as a mapping `sampling`;
-            `trace_id` and `span_id`, by default random; `time`, by default now; `hidden_calls`; `response_id`;
-            `finish_reason`; `n_tools`.
+            `text`, or of documents of LangChain or LlamaIndex; `answer`; `tool_calls`, the calls of tools in it, of any
+            library; `reasoning`, what the model thought; `recipient`; `model`; settings of the sampling, such as
+            `temperature` and `top_p` (see `data.foreign.SAMPLING`), also as a mapping `sampling`; `trace_id` and
+            `span_id`, by default random; `turn`, the number of the model's call in its trace, by default 1; `time`, by
+            default now; `hidden_calls`, and how many of them no line tells of as `unmeasured_calls`, by default all;
+            `response_id`; `finish_reason`; `n_tools`.
 
     Returns:
-        Whether a line was written. An answer that is None or empty is none: nothing is written.
+        Whether a line was written. An answer that is None or empty, and calls no tool, is none: nothing is written.
 
     Raises:
         UsageError: what was given is no answer with its prompt, and the log is strict.
@@ -151,13 +154,22 @@ def _line(fields: LoggedFields, source: str) -> LoggedFields | None:
     for name in _COUNTS:
         if not isinstance(count := values.get(name, 0), int) or count < 0:
             raise UsageError(f"'{name}' is not a count")
-    if not values.get("answer"):
+    calls = calls_of(values.get("tool_calls", ()))
+    if not (values.get("answer") or calls):
         return None
     messages = values.get("messages") or None
     if (messages is None) == ("prompt" not in values):
         raise UsageError("an answer needs the model's input: give either 'messages' or 'prompt'")
     names = {name: name_of(values.get(name)) for name in _NAMES}
-    seldom = {"response_id": names["response_id"], "finish_reason": names["finish_reason"]}
+    n_hidden = values.get("hidden_calls", 0)
+    seldom = {
+        "response_id": names["response_id"],
+        "finish_reason": names["finish_reason"],
+        "reasoning": values.get("reasoning"),
+        "tool_calls": calls,
+        "turn": turn if (turn := values.get("turn", 1)) > 1 else None,
+    }
+    more = {"unmeasured_calls": n} if (n := values.get("unmeasured_calls", n_hidden)) < n_hidden else {}
     settings = {name: values[name] for name in SAMPLING if name in values}
     return {
         "schema": SCHEMA,
@@ -168,9 +180,10 @@ def _line(fields: LoggedFields, source: str) -> LoggedFields | None:
         "model": names["model"],
         "sampling": sampling_of(values.get("sampling"), settings),
         **({"prompt": values["prompt"]} if messages is None else {"messages": messages_of(messages)}),
-        "answer": values["answer"],
+        "answer": values.get("answer", ""),
         "documents": documents_of(values.get("documents", ())),
-        "hidden_calls": values.get("hidden_calls", 0),
+        "hidden_calls": n_hidden,
+        **more,
         **{name: value for name in (*seldom, "n_tools", *_FLAGS) if (value := {**values, **seldom}.get(name))},
         "source": source,
     }

@@ -1,7 +1,8 @@
 """Runs that a library reports, gathered by trace: when a trace has ended, its answers are appended to a log.
 
 A run is a call of a model, of a retriever or of a tool, or what lies around these. A trace is a run without a parent,
-with all below it, or everything within `answering`. What counts as the answer of a trace is said in `Trace.answers`.
+with all below it, or everything within `answering`. What counts as the answer of a trace is said in `Trace.answers`,
+and which calls told a tool or the user something in between in `Trace.told`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from functools import wraps
 from itertools import count
 from typing import Any, Final, TypeVar, cast
 
+from leakmeter.data.conversation import says_something
 from leakmeter.data.foreign import LoggedFields, documents_of, name_of, strings
 from leakmeter.data.traces.span import SpanKind
 from leakmeter.errors import UsageError
 from leakmeter.products.integrations.log import AnswerLog, opened
 
+_HIDING: Final = ("tool", "retriever", "reranker")
+"""Runs within which nothing is told to the recipient."""
 MOST_OPEN: Final = 4096
 """Traces that are kept at a time; the oldest is ended when there are more."""
 
@@ -93,6 +97,18 @@ class Trace:
         broken = [run for run in calls if run.has_failed and _texts([run])]
         return out or _texts([*broken, *whole][-1:])
 
+    def told(self, calls: Iterable[CallbackRun]) -> list[tuple[CallbackRun, int]]:
+        """Which choices of which calls call a tool and tell it something, or say something beside, whatever became of
+        the run around them: the tool may have run. What a model calls within a tool or a retrieval is hidden, and a
+        call that broke off told no tool."""
+        return [
+            (run, number)
+            for run in calls
+            if run.sent and not run.has_failed and not any(above.kind in _HIDING for above in run.above())
+            for number, choice in enumerate(run.choices)
+            if choice["tool_calls"] and _says_something(choice)
+        ]
+
     def documents_for(self, call: CallbackRun) -> list[LoggedFields]:
         """What had been retrieved when a call began, or what the library says that it was given."""
         held = list(self.documents)
@@ -106,15 +122,20 @@ class Trace:
         return held
 
     def lines(self) -> Iterator[LoggedFields]:
-        """The answers, as fields of `log_answer`."""
+        """The answers, and the calls of tools, as fields of `log_answer`."""
         calls = self.calls()
-        answers = self.answers(calls)
-        n_tools = sum(run.kind == "tool" for run in self.runs)
-        shown = {run for run, _ in answers}
-        for run, number in answers:
+        turns = {run: turn for turn, run in enumerate(calls, 1)}
+        answers, told = self.answers(calls), self.told(calls)
+        shown, logged = {run for run, _ in answers}, {run for run, _ in (*answers, *told)}
+        silent = {run for run in calls if not any(map(_says_something, run.choices))}
+        for run, number in sorted({*answers, *told}, key=lambda each: (turns[each[0]], each[1])):
             # An answer of this trace that had ended may have been an input of this one.
             others = [other for other in calls if other.choices and other is not run]
-            n_hidden = sum(other not in shown or (other.ended or 0) < run.began for other in others)
+            hidden = [
+                other for other in others if (run in shown and other not in shown) or (other.ended or 0) < run.began
+            ]
+            n_tools = sum(other.kind == "tool" and other.began < run.began for other in self.runs)
+            n_thoughts = run.choices[number]["hidden_calls"]
             yield {
                 **run.choices[number],
                 **{name: value for name, value in run.sent.items() if value is not None},
@@ -122,18 +143,31 @@ class Trace:
                 "span_id": run.id if number == 0 else f"{run.id}.{number + 1}",
                 "time": run.time,
                 "recipient": self.recipient,
+                "turn": turns[run],
                 "documents": self.documents_for(run),
-                "hidden_calls": n_hidden + n_tools + run.choices[number]["hidden_calls"],
+                "hidden_calls": len(hidden) + n_tools + n_thoughts,
+                "unmeasured_calls": sum(other not in logged | silent for other in hidden) + n_thoughts,
                 "interrupted": run.has_failed,
                 "incomplete": any(other.is_cut for other in self.runs),
             }
-        if not answers and any(run.is_whole() for run in calls):
-            raise UsageError("an answer without text, such as a call of a tool, or without its prompt is not logged")
+        if not logged and any(run.is_whole() for run in calls):
+            raise UsageError("an answer that says nothing, or is logged without its prompt, cannot be measured")
+
+
+def _says_something(choice: LoggedFields) -> bool:
+    """Whether an answer has a text, or calls a tool with an argument."""
+    return bool(choice["answer"]) or any(says_something(call["arguments"]) for call in choice["tool_calls"])
 
 
 def _texts(calls: Iterable[CallbackRun]) -> list[tuple[CallbackRun, int]]:
-    """Calls and the numbers of their choices that are text, of a prompt that is known."""
-    return [(run, number) for run in calls if run.sent for number, choice in enumerate(run.choices) if choice["answer"]]
+    """Calls and the numbers of their choices that are text alone, of a prompt that is known."""
+    return [
+        (run, number)
+        for run in calls
+        if run.sent
+        for number, choice in enumerate(run.choices)
+        if choice["answer"] and not choice["tool_calls"]
+    ]
 
 
 # What `answering` says of the runs within it, and the traces that each recorder has made of it.

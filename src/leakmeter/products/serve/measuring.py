@@ -123,7 +123,8 @@ def _measure(serving: Serving, wanted: RunRequest, job: Job) -> JsonObject:
     loaded = cases_of(list(wanted.records), context_from=wanted.context_from, needs_response=True, logs=log_formats())
     kept = serving.use(wanted.model, job)
     with kept.lock, cancellable(kept, job):
-        ready = make_ready(Plan("influence", measure, settings, LoadedCases(loaded.cases)), kept.backend)
+        cases, steps = LoadedCases(loaded.cases), measure.steps(len(loaded.cases))
+        ready = make_ready(Plan("influence", measure, settings, cases, steps=steps), kept.backend)
         n_cases = len(ready.prepared)
         with ready.measure_into(serving.runs, label=wanted.name) as run:
             name = Path(run.directory.place).name

@@ -1,4 +1,4 @@
-"""What a format is: which records are of it, and which spans a record holds."""
+"""What a format is: which records are of it, and which spans a record holds, or which preset of `data` reads them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from leakmeter.data.formats import DataFormat
 from leakmeter.data.traces.answer import Reason, Unusable
 from leakmeter.data.traces.plainly import at_path, named
 from leakmeter.data.traces.span import SpanKind, TraceSpan
@@ -35,6 +36,24 @@ class TraceFormat:
                 values = (at_path(place, recipient) for place in places)
                 span.user, span.session = named(next((value for value in values if value is not None), None)), None
             yield span
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFormat:
+    """A format whose records are no traces: messages, samples or conversations, of which `data` makes cases."""
+
+    preset: DataFormat
+
+    @property
+    def name(self) -> str:
+        return self.preset.name
+
+    @property
+    def about(self) -> str:
+        return self.preset.about
+
+    def fits(self, logged: LogRecord) -> bool:
+        return self.preset.fits(logged)
 
 
 def span_of(trace_id: object, span_id: object, where: str, kind: SpanKind = "other") -> TraceSpan:

@@ -18,6 +18,7 @@ RETRIEVED = (
     *("documents", "retrieved_contexts", "retrieved_documents", "retrieved", "contexts", "context"),
     *("source_documents", "chunks", "docs", "passages"),
 )
+_SESSIONS = ("session_id", "session", "thread_id", "conversation_id", "sessionId", "threadId", "conversationId")
 _WITHIN = ("metadata", "body", "request", "extra")
 
 
@@ -40,10 +41,20 @@ def beside(logged: LogRecord, path: str | None) -> list[list[str | None]]:
     return documents_of(held)
 
 
+def is_conversation(logged: LogRecord, documents: str | None) -> bool:
+    """Whether a record has all of a conversation that read something, and not one call: each turn has its answer among
+    the messages, and no document stands beside them."""
+    messages = parsed(request_of(logged).get("messages"))
+    if not isinstance(messages, list) or "custom_id" in logged or "choices" in logged or answer_of(logged) is not None:
+        return False
+    is_answered = any(record(message).get("role") == "assistant" for message in messages)
+    return is_answered and not beside(logged, documents)
+
+
 def recipient_of(logged: LogRecord, request: LogRecord) -> tuple[str | None, str | None]:
     places = (logged, request, record(logged.get("metadata")), record(request.get("metadata")))
     user = next((u for held in places if (u := named(first(held, "user", "user_id", "safety_identifier")))), None)
-    session = next((s for held in places if (s := named(first(held, "session_id", "session", "thread_id")))), None)
+    session = next((s for held in places if (s := named(first(held, *_SESSIONS)))), None)
     return user, session
 
 
@@ -68,7 +79,9 @@ def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[Foun
             and record(messages[-1:] and messages[-1]).get("role") == "assistant"
         ):
             messages, output = messages[:-1], messages[-1:]
-        span.read_call(messages, output)
+        # Messages of Anthropic and Bedrock have the system prompt beside them.
+        system = request.get("system")
+        span.read_call({"messages": messages, "system": system} if messages and system else messages, output)
     span.n_hidden = int(has_reasoned(completion or output))
     code = record(logged.get("response")).get("status_code")
     span.failed = bool(logged.get("error")) or (isinstance(code, int) and code >= 400)

@@ -21,8 +21,10 @@ def _read(row: LogRecord, where: str, documents: str | None) -> Iterator[FoundSp
     if row["schema"] != _SCHEMA:
         raise Unusable(Reason.OTHER_VERSION)
     span = span_of(row.get("trace_id"), row.get("span_id"), where, "llm")
-    span.read_call(row.get("messages", row.get("prompt")), [{"role": "assistant", "content": row.get("answer")}])
-    span.answers = [[text, named(row.get("finish_reason"))] for text, _ in span.answers]
+    reply = {"role": "assistant", "content": row.get("answer"), "tool_calls": row.get("tool_calls")}
+    reply["reasoning"] = row.get("reasoning")
+    span.read_call(row.get("messages", row.get("prompt")), [reply])
+    span.answers = [[text, named(row.get("finish_reason")), *rest] for text, _, *rest in span.answers]
     if row.get("incomplete"):
         span.problem = Reason.INCOMPLETE.value
     span.end = seconds(row.get("time"))
@@ -31,11 +33,14 @@ def _read(row: LogRecord, where: str, documents: str | None) -> Iterator[FoundSp
     span.parameters = dict(record(row.get("sampling")))
     span.response_id = named(row.get("response_id"))
     span.is_interrupted = row.get("interrupted") is True
-    for name, field in (("n_tools", "n_tools"), ("n_hidden", "hidden_calls")):
-        if isinstance(count := row.get(field), int):
-            setattr(span, name, max(int(count), 0))
+    span.n_tools, span.n_hidden, span.turn = (_count(row.get(name)) for name in ("n_tools", "hidden_calls", "turn"))
+    span.n_measured = max(span.n_hidden - _count(row.get("unmeasured_calls", span.n_hidden)), 0)
     span.documents = documents_of(row.get("documents"))
     yield span, row
+
+
+def _count(value: object) -> int:
+    return max(int(value), 0) if isinstance(value, int) else 0
 
 
 FORMAT = TraceFormat("leakmeter", "the log of leakmeter.integrations", _fits, _read, lambda row: True)

@@ -81,5 +81,5 @@ FORMAT = TraceFormat(
     "ragas", "samples of ragas: user_input, retrieved_contexts, response", _fits, _sample, lambda logged: True
 )
 RETRIEVED: Final = tuple(
-    _format(data_formats.FORMATS[name]) for name in ("llamaindex", "squad", "haystack", "langchain", "rag")
+    _format(data_formats.FORMATS[name]) for name in ("bedrock", "llamaindex", "squad", "haystack", "langchain", "rag")
 )

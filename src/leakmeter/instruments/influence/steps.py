@@ -1,0 +1,109 @@
+"""Step by step: what is asked of a case of a large log, of which most disclose nothing.
+
+1. The response is scored with its context and without it. If no span of it could be a disclosure even where nothing is
+   held against it, or only such as a document says too and nothing calls personal or secret, the case is finished.
+2. It is scored beside one context of another case, which takes away most of what is style; where a span is left, beside
+   the others and irrelevant texts too.
+3. Where a span is still left of which no piece of the context says the words, pieces are scored as of any case. Else
+   words show what it came from.
+
+Some cases are of samples (`core.item.StepByStep`), which are asked more whatever was found: from these follows what a
+log as a whole is said to be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import numpy as np
+
+from leakmeter.core.item import ContextItem, StepByStep
+from leakmeter.core.noise import neighbourhood_noise
+from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
+from leakmeter.core.request import Request, Trial
+from leakmeter.instruments.influence.disclosures import open_spans
+from leakmeter.instruments.influence.scored import PieceScores, check_possible
+from leakmeter.stats.arrays import FloatArray
+
+FEWEST: Final = 40
+"""Cases of a log that are all measured completely; of a larger one so many, drawn at random, are scored beside contexts
+of other cases whatever was found: they say how often the rule of disclosures is wrong."""
+AVERAGED: Final = 200
+"""Cases of a log, drawn at random, that are scored beside an irrelevant text whatever was found."""
+
+
+def steps_of(n_cases: int, seed: int) -> Sequence[StepByStep]:
+    """How each of so many cases of one log is measured; none of a log that is measured completely."""
+    if n_cases <= FEWEST:
+        return ()
+    entropy = int.from_bytes(hashlib.sha256(b"steps").digest()[:8])
+    order = np.random.default_rng([seed, entropy]).permutation(n_cases)
+    ranks = np.empty(n_cases, dtype=np.int64)
+    ranks[order] = np.arange(n_cases)
+    return [StepByStep(placebo=bool(rank < AVERAGED), controls=bool(rank < FEWEST)) for rank in ranks]
+
+
+class Stepwise:
+    """What is known of one response so far, and what is asked next."""
+
+    def __init__(self, item: ContextItem, response: tuple[int, ...], reduction: TargetLogProbs | MixtureLogProbs):
+        if item.texts_of is None:
+            raise ValueError(f"case '{item.id}' was made without its texts, which finding disclosures needs")
+        self._item, self._response, self._reduction = item, response, reduction
+        self._texts = item.texts_of(response)
+        self.scored = PieceScores()
+        self.noise: FloatArray | None = None
+        """Of each token; None where the run has other cases measure it."""
+
+    def trial(self, steps: StepByStep) -> Trial[bool]:
+        """Ask until nothing is left open but what pieces do; whether that is."""
+        controls = list(self._item.controls)
+        yield from self._ask(controls if steps.controls else (), placebo_alone=steps.placebo)
+        self.noise = yield from neighbourhood_noise(
+            self._item, self._response, self._reduction, np.stack([self.scored.bare, self.scored.whole])
+        )
+        for names in (controls[:1], controls):
+            if not self._open:
+                return False
+            yield from self._ask(names, placebo_alone=True, placebos=names is controls)
+        return any(not is_sourced for is_sourced in self._open)
+
+    @property
+    def _open(self) -> list[bool]:
+        """Of each span that may be a disclosure, whether words alone show what it came from."""
+        scored, noise = self.scored, self.noise
+        with np.errstate(invalid="ignore"):
+            series = {
+                (0, "log_prob", ""): scored.whole,
+                (0, "whole", ""): scored.whole - scored.bare,
+                (0, "noise", ""): np.zeros(len(scored.whole)) if noise is None else noise,
+                **{(0, "control", name): scored.control(name) for name in scored.controls},
+                **{(0, "placebo", str(number)): row - scored.whole for number, row in enumerate(scored.placebos)},
+            }
+            if scored.placebo_alone is not None:
+                series[0, "placebo_alone", ""] = scored.placebo_alone - scored.bare
+        return open_spans(self._texts, series)
+
+    def _ask(self, controls: Collection[str], *, placebo_alone: bool = False, placebos: bool = False) -> Trial[None]:
+        """Score the response beside these contexts and irrelevant texts, as far as it was not; at first with its own
+        context, and without it."""
+        item, scored = self._item, self.scored
+        is_first = not len(scored.whole)
+        names = [name for name in controls if name not in scored.controls]
+        alone = item.placebo_alone if placebo_alone and scored.placebo_alone is None else None
+        extras = [item.controls[name] for name in names]
+        extras += [] if alone is None else [alone]
+        extras += item.placebos if placebos else ()
+        own = (item.blank, item.prompt) if is_first else (item.blank,) * int(self._reduction.rows_together)
+        if not extras and not is_first:
+            return
+        (answer,) = yield [Request((*own, *extras), self._response, self._reduction)]
+        rows = iter(answer.values[len(own) :])
+        if is_first:
+            scored.bare, scored.whole = answer.values[:2]
+        scored.controls |= {name: next(rows) for name in names}
+        scored.placebo_alone = scored.placebo_alone if alone is None else next(rows)
+        scored.placebos += rows
+        check_possible(item, scored.values)

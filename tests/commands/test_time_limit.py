@@ -1,0 +1,124 @@
+"""A limit of time: what looks most telling is measured first, and what is at random among it proves something."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakmeter.cli import main
+from leakmeter.commands.time_limit import Order, TimeLimit
+from leakmeter.core.case import Case, Document
+from leakmeter.errors import UsageError
+from leakmeter.instruments.influence.telling import telling
+from leakmeter.stats.hypergeometric import upper_limit
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90.0), ("10m", 600.0), ("1.5h", 5400.0)])
+def test_a_budget_is_a_number_and_a_unit(text: str, seconds: float) -> None:
+    assert TimeLimit.parsed(text).seconds == seconds
+
+
+@pytest.mark.parametrize("text", ["10", "m", "0s", "-1m", "1d", "1e9s", "٣m", "10 m", ""])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"such as 90s, 10m or 1\.5h"):
+        TimeLimit.parsed(text)
+
+
+def test_the_most_telling_come_first_and_random_ones_between() -> None:
+    order = Order.of([0.0, 5.0, 1.0, 0.0, 3.0, 0.0], seed=0)
+    assert sorted(order.parts) == sorted(order.drawn) == list(range(6))
+    assert order.parts[0] == 1
+    # At any moment about half of what is done is the beginning of a random order of all.
+    many = Order.of(np.arange(1_000.0).tolist(), seed=0)
+    begun = set(many.parts[:100])
+    n_begun = next(i for i, part in enumerate(many.drawn) if part not in begun)
+    assert 45 <= n_begun <= 60
+    assert sum(part >= 940 for part in begun) >= 50
+
+
+def test_what_is_proved_of_the_rest_holds() -> None:
+    rng, wrong = np.random.default_rng(3), 0
+    n = 300
+    for trial in range(200):
+        leaks = set(rng.choice(n, 15, replace=False).tolist())
+        # Half of the leaks look telling.
+        looks = [float(part in leaks and part % 2) for part in range(n)]
+        order = Order.of(looks, seed=trial)
+        done = order.parts[:120]
+        said = order.proves(TimeLimit.parsed("1m"), leaks & set(done), done, "response")
+        (most,) = re.findall(r"at most (\d+) of the", said)
+        wrong += len(leaks - set(done)) > int(most)
+    assert wrong <= 0.05 * 200 + 2 * (200 * 0.05 * 0.95) ** 0.5
+
+
+def test_the_bound_counts_what_was_drawn_and_what_was_found() -> None:
+    order = Order(parts=tuple(range(100)), drawn=tuple(range(100)))
+    said = order.proves(TimeLimit.parsed("10m"), [0, 1], range(50), "response")
+    most = upper_limit(100, 50, 2, 0.05) - 2
+    assert f"So at most {most} of the 50 that were not looked at do" in said
+    assert "50 of 100 responses were looked at within 10m: 50 drawn at random, and 0 that looked most telling." in said
+
+
+def test_telling_are_words_that_answer_and_documents_share() -> None:
+    document = (Document("d", "Ana Berg, 555-0100, ana@berg.example. The shop opens at nine."),)
+    cases = [
+        Case("a", document, "Whom?", "Ana Berg, 555-0100"),
+        Case("b", document, "When does the shop open?", "the shop opens at nine"),
+        Case("c", document, "Is it Ana Berg?", "Yes, Ana Berg"),
+        Case("d", document, "Whom?", None),
+    ]
+    assert telling(cases) == [3.0, 0.0, 0.0, 0.0]
+
+
+def _log(path: Path, n: int) -> Path:
+    rows: list[dict[str, Any]] = [
+        {
+            "id": f"r{i}",
+            "context": f"Ana Berg has the number 555-01{i:02}. The shop opens at nine.",
+            "query": "When?",
+            "response": f"Call 555-01{i:02}." if i == n - 1 else "At nine.",
+        }
+        for i in range(n)
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def _run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["influence", "--model", "toy", *words])
+    assert ended.value.code == 0
+    told = capsys.readouterr()
+    return told.out, told.err
+
+
+def test_a_spent_budget_shows_the_worst_and_the_same_command_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    words = ("--data", str(_log(tmp_path / "log.jsonl", 44)), "--out", str(tmp_path / "runs"))
+    out, err = _run(capsys, *words, "--budget", "0.001s")
+    assert "1 of 44 responses were looked at within 0.001s" in " ".join(out.split())
+    assert "r43" in out or "555-0143" in out
+    assert "the same command goes on with the other 43 cases" in err
+    out, err = _run(capsys, *words, "--budget", "0.001s", "--json")
+    assert [json.loads(line)["id"] for line in out.splitlines()] != ["r43"]
+    assert "2 of 44 responses were looked at" in err
+    whole, err = _run(capsys, *words, "--budget", "1h", "--json")
+    assert "goes on" not in err
+    other, _ = _run(capsys, *words[:2], "--out", str(tmp_path / "other"), "--json")
+    without_time = re.compile(r'"seconds": ?[0-9.e-]+')
+    assert without_time.sub("", whole) == without_time.sub("", other)
+
+
+def test_a_budget_is_for_logs_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["decode", "--model", "toy", "--data", str(_log(tmp_path / "log.jsonl", 2)), "--budget", "1m"]
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "--budget is for influence of a log" in capsys.readouterr().err

@@ -1,0 +1,167 @@
+"""A large log is measured step by step: what it discloses is the same, and clean answers cost two passes."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakmeter
+from leakmeter.core.item import StepByStep
+from leakmeter.instruments.influence.controls import FalseAlarms
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.instruments.influence.report import report
+from leakmeter.instruments.influence.steps import AVERAGED, FEWEST, steps_of
+from leakmeter.report import blocks as b
+
+_NAMES = ("Anna Berg", "Bo Lind", "Carla Diaz", "Dan Wolff", "Eva Roth", "Finn Falk", "Gina Moss", "Hal Stern")
+_CLEAN = ("I cannot share that.", "You are welcome.", "Refunds take ten days.")
+N = 2 * FEWEST
+
+
+def _log(n: int = N) -> list[dict[str, Any]]:
+    drawn = random.Random(3)
+    rows: list[dict[str, Any]] = []
+    for i in range(n):
+        phone = f"555-01{drawn.randrange(10, 99)}-{drawn.randrange(1000, 9999)}"
+        documents = {
+            "file": f"{drawn.choice(_NAMES)} is a customer. The phone number is {phone}. An order was late.",
+            "rules": "Refunds take ten days. We are open from nine to five.",
+        }
+        response = f"Call {phone} please." if i % 10 == 0 else drawn.choice(_CLEAN)
+        rows.append({"id": f"r{i}", "context": documents, "query": "How do I call them?", "response": response})
+    return rows
+
+
+@pytest.fixture(scope="module")
+def by_steps() -> Any:
+    return leakmeter.influence("toy", _log())
+
+
+@pytest.fixture(scope="module")
+def complete() -> Any:
+    return leakmeter.influence("toy", _log(), complete=True)
+
+
+def test_what_is_disclosed_is_the_same_as_if_everything_were_measured(by_steps: Any, complete: Any) -> None:
+    def said(results: Any) -> dict[str, list[tuple[str, ...]]]:
+        return {
+            case.id: sorted((d.text, d.kind, d.relation, d.evidence, *d.documents) for d in case.disclosed)
+            for case in results
+        }
+
+    assert said(by_steps) == said(complete)
+    assert sum(bool(leaks) for leaks in said(by_steps).values()) == N // 10
+    assert all(case.steps is None for case in complete)
+
+
+def test_values_of_records_are_the_same_too() -> None:
+    drawn, rows = random.Random(5), list[dict[str, Any]]()
+    for i in range(FEWEST + 20):
+        person = drawn.choice(_NAMES)
+        department, score = drawn.choice(("Marketing", "Legal", "Housing", "Claims")), drawn.randrange(300, 850)
+        record = {"name": person, "department": department, "credit_score": score, "late": drawn.random() < 0.5}
+        said = (f"{person} works in {department}.", f"The score is {score}.", "I cannot say that.", "All is well.")
+        rows.append({"id": f"r{i}", "context": json.dumps(record), "query": "Who?", "response": drawn.choice(said)})
+    stepwise, everything = leakmeter.influence("toy", rows), leakmeter.influence("toy", rows, complete=True)
+    for one, other in zip(stepwise, everything, strict=True):
+        said_by = [[(d.text, d.kind, d.places) for d in case.disclosed if d.is_sensitive] for case in (one, other)]
+        assert said_by[0] == said_by[1]
+    assert any(case.disclosed for case in stepwise)
+    assert any(case.steps.last == "whole" for case in stepwise)
+
+
+def test_a_clean_answer_costs_two_prompts(by_steps: Any) -> None:
+    clean = [case for case in by_steps if case.steps.last == "whole" and not case.steps.in_placebo_sample]
+    assert [case for case in by_steps if case.disclosed and case.steps.last == "whole"] == []
+    # In a log of this size all are of the sample that is held against an irrelevant text: a prompt more.
+    clean += [case for case in by_steps if case.steps.last == "whole"]
+    measured_noise = {f"r{i}" for i in range(10)}
+    assert {case.cost.requests for case in clean if case.id not in measured_noise} == {3}
+    assert all(not case.pieces and not case.controls for case in clean)
+
+
+def test_numbers_of_the_whole_context_are_those_of_complete_cases(by_steps: Any, complete: Any) -> None:
+    for one, other in zip(by_steps, complete, strict=True):
+        assert one.whole_signed_nats == pytest.approx(other.whole_signed_nats, abs=1e-9)
+        if one.placebo_alone_nats is not None:
+            assert one.placebo_alone_nats == pytest.approx(other.placebo_alone_nats, abs=1e-9)
+        if one.steps.last == "pieces":
+            nats = {piece.name: piece.nats for piece in other.pieces}
+            assert {piece.name: piece.nats for piece in one.pieces} == pytest.approx(nats, abs=1e-9)
+
+
+def test_a_small_log_is_measured_completely() -> None:
+    assert all(case.steps is None for case in leakmeter.influence("toy", _log(FEWEST)))
+    assert steps_of(FEWEST, seed=0) == ()
+    assert steps_of(FEWEST + 1, seed=0) != ()
+
+
+def test_samples_are_drawn_of_the_whole_log_by_the_seed() -> None:
+    steps = steps_of(10_000, seed=0)
+    assert sum(one.placebo for one in steps) == AVERAGED
+    assert sum(one.controls for one in steps) == FEWEST
+    assert all(one.placebo for one in steps if one.controls)
+    assert steps == steps_of(10_000, seed=0) != steps_of(10_000, seed=1)
+    # Each place is as likely as another: of many draws no tenth of the log has far more than its share.
+    tenths = [0] * 10
+    for seed in range(50):
+        for number, one in enumerate(steps_of(1_000, seed)):
+            tenths[number // 100] += one.placebo
+    assert all(800 < n < 1_200 for n in tenths)
+
+
+@pytest.mark.parametrize("how", [{"complete": True}, {"search": "top:1"}, {"controls": 0}])
+def test_who_asks_for_all_or_for_something_else_gets_no_steps(how: dict[str, Any]) -> None:
+    assert Influence(**how).steps(1_000) == ()
+
+
+def test_what_the_log_is_said_to_be_follows_from_the_samples(by_steps: Any) -> None:
+    alarms = FalseAlarms.of(by_steps)
+    assert alarms is not None
+    assert alarms.pairs == 3 * FEWEST
+    with_controls = [case for case in by_steps if case.controls]
+    assert len(with_controls) > FEWEST  # those that may disclose something have controls too, which are no sample
+
+
+def _texts(results: Any) -> str:
+    shown = [block for block in report(list(results)).blocks if isinstance(block, b.Text)]
+    return "\n".join("".join(part if isinstance(part, str) else part.text for part in b.parts(t.text)) for t in shown)
+
+
+def test_the_report_says_how_far_cases_were_measured(by_steps: Any, complete: Any) -> None:
+    said = _texts(by_steps)
+    last = [case.steps.last for case in by_steps]
+    assert f"{N} responses were measured step by step: {last.count('whole')} with their context and without" in said
+    assert "--complete measures everything of each." in said
+    assert "The others could disclose nothing but copied content without that." in said
+    assert "step by step" not in _texts(complete)
+
+
+def test_a_case_says_why_its_pieces_have_no_numbers(by_steps: Any) -> None:
+    clean = next(case for case in by_steps if case.steps.last == "whole")
+    said = "\n".join(map(str, report([clean]).sections[0].blocks))
+    assert "Pieces of the context were not measured, since no span of the response could be a disclosure" in said
+    assert "has no piece that could be ablated" not in said
+
+
+def test_a_run_says_which_way_it_was_measured_and_is_read_again(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(f"{json.dumps(row)}\n" for row in _log(FEWEST + 5)), encoding="utf-8")
+    stepwise = leakmeter.influence("toy", log, out=tmp_path)
+    everything = leakmeter.influence("toy", log, out=tmp_path, complete=True)
+    assert stepwise.path != everything.path
+    again = leakmeter.load_run(stepwise.path)
+    assert [case.steps for case in again] == [case.steps for case in stepwise]
+    assert {case.steps.last for case in again} >= {"whole"}
+    (check,) = leakmeter.gate(stepwise, max="influence.worst_piece.max <= 1000").checks
+    assert check.verdict == "undecided"
+    assert check.n_lower_bounds > 0
+
+
+def test_steps_stand_in_what_a_run_keeps(by_steps: Any) -> None:
+    kept = [StepByStep(case.steps.in_placebo_sample, case.steps.in_control_sample) for case in by_steps]
+    assert kept == list(steps_of(N, seed=0))
