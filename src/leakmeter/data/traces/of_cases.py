@@ -125,13 +125,15 @@ class _About:
         n_reasoned = int(has_reasoned(self.fields))
         n_elsewhere = n if isinstance(n := self.fields.get("n_hidden"), int) else 0
         time = None if self.format in _OF_LINES else moment(seconds(first(self.fields, *_TIMES)))
+        known = case.recipient or self.known
+        told = self.user if known is None or known.id is None else known.id
         return LoggedAnswer(
             trace_id=trace_id,
             span_id=span_id,
             response_id=None,
             time=time,
-            recipient=self.user if emission is None or channel == "answer" else f"{channel}:{emission.recipient}",
-            known=case.recipient or self.known,
+            recipient=told if emission is None or channel == "answer" else f"{channel}:{emission.recipient}",
+            known=known,
             model=named(self.fields.get("model")),
             sampling=sampling_of({"decoding": case.decoding, **self.fields}),
             messages=messages,
