@@ -165,6 +165,7 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
         notes=notes,
         guide_to="piece",
         has_posteriors=any(drawn),
+        secrets=[secret for case in cases for secret in disclosure_report.secrets(case)],
     )
 
 

@@ -524,8 +524,8 @@ _QUANTITIES: Final[Quantities] = (
         lambda case: most(piece.nats for piece in telling(case)) if case.pieces or _has_all_pieces(case) else 0.0,
         LowerBound(
             lambda case: PARTLY_READ.holds(case) or not _has_all_pieces(case),
-            "a search, or a log that was measured step by step, did not score all pieces, or another version of "
-            "leakmeter kept numbers that this one cannot read",
+            "a search did not score all pieces, or a log was measured step by step, or another version of leakmeter "
+            "kept numbers that this one cannot read",
             "measure with --complete and without --search, or look at 'influence', which is of the whole context",
         ),
     ),
