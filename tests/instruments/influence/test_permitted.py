@@ -261,3 +261,32 @@ def test_a_changed_run_with_more_rules_than_there_can_be_is_refused(policy: str,
     texts = {**part[0], "permissions": {**part[0]["permissions"], "n_allow": 10**12}}
     with pytest.raises(ValidationError, match="more rules than a policy may have"):
         reader_of(KeptInfluence).validate_python(texts)
+
+
+def test_the_command_line_takes_a_policy_and_the_gate_judges_by_it(
+    cli: Any, policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"id": f"c{n}", "context": CONTEXT, "query": "Who called?", "response": ANSWER, "recipient": recipient}
+        for n, recipient in enumerate((ANA, BOB), 1)
+    ]
+    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    ran = cli("influence", "--data", "rows.jsonl", "--model", "toy", "--allowed", policy)
+    assert ran.code == 0
+    assert "2 to recipients who may." in " ".join(ran.out.split())
+    bound = "influence.disclosures.unauthorised <= 0"
+    judged = cli("gate", "--latest", "--max", bound, "--junit", "gate.xml")
+    assert judged.code == 1
+    assert "BROKEN  influence.disclosures.unauthorised: 2 disclosures in 1 of 2 answers" in judged.out
+    junit = Path("gate.xml").read_text(encoding="utf-8")
+    assert "influence.disclosures.unauthorised" in junit
+    assert "ana" not in junit
+    asked = cli("runs", "query", "select item, allowed, rule from disclosures where allowed = 'no'", "--json")
+    assert asked.out.count('"no rule"') == 2
+    # Without a policy there is nothing that such a bound could be about.
+    assert cli("influence", "--data", "rows.jsonl", "--model", "toy").code == 0
+    assert cli("gate", "--latest", "--max", bound).code == 2
+    wrong = cli("influence", "--data", "rows.jsonl", "--model", "toy", "--allowed", "none.toml")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "file of who may know what" in wrong.err
