@@ -52,6 +52,7 @@ def add(
     entity_patterns: Path | None = None,
     ner: str | None = None,
     sensitive: Path | None = None,
+    allowed: Path | None = None,
     answered_by: Annotated[list[str] | None, Parameter(negative="")] = None,
     conditions_hold: FlagOption = False,
     plain_draws: FlagOption = False,
@@ -91,6 +92,8 @@ def add(
     sensitive
         File of values that are personal or secret to you: a .csv table with a column for each type of value, or lines
         TYPE = REGEX.
+    allowed
+        File of who may know what, .toml or .csv: budgets then count only what recipients are not known to be allowed.
     answered_by
         Name of the scoring model in the log; repeat for further names. Its own name by default.
     conditions_hold
@@ -130,6 +133,7 @@ def add(
         entity_patterns=None if entity_patterns is None else str(entity_patterns),
         ner=ner,
         sensitive=None if sensitive is None else str(sensitive),
+        allowed=None if allowed is None else str(allowed),
         keep_texts=keep_texts,
         answered_by=tuple(answered_by or ()),
         conditions_hold=conditions_hold,

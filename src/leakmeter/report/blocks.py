@@ -226,6 +226,8 @@ class Table:
     sortable: bool = False
     """A reader of the page may sort it; adds the script to a page."""
     filterable: bool = False
+    chips: str = ""
+    """Heading of a column of few words: a reader of the page chooses rows by them."""
     numbered: bool = False
     """Begin each row with its number, from 1; a page does so where its readers cannot sort."""
     detail: bool = False
