@@ -291,3 +291,33 @@ def test_hostile_texts_take_time_in_proportion(word: str) -> None:
     seconds(1000)
     # Quadratic work would take a hundred times as long for ten times the text.
     assert seconds(20_000) < 50 * max(seconds(2000), 0.02)
+
+
+def test_a_recogniser_s_labels_of_what_is_personal_or_secret_are_kinds() -> None:
+    said = {
+        "B-private_address": "17 Larch Rise",
+        "private_email": "anna@clinic.example",
+        "private_phone": "555-010-7788",
+        "account_number": "DE44 5001",
+        "secret": "hunter",
+        "private_url": "x.example/anna",
+        "ID_NUM": "K 44-10 zz",
+        "ORG": "Harbour Clinic",
+        "PHONE": "no number",
+    }
+    text = "; ".join(said.values())
+    labels = [(text.index(value), text.index(value) + len(value), label) for label, value in said.items()]
+    found = [
+        (mention.type, text[mention.start : mention.end], mention.value)
+        for mention in find_recognised(text, "US", lambda _: labels)
+    ]
+    assert [(kind, value) for kind, value, _ in found] == [
+        ("address", "17 Larch Rise"),
+        ("email", "anna@clinic.example"),
+        ("phone", "555-010-7788"),
+        ("account", "DE44 5001"),
+        ("key", "hunter"),
+        ("web address", "x.example/anna"),
+        ("identifier", "K 44-10 zz"),
+    ]
+    assert found[2][2] == "+15550107788"

@@ -33,12 +33,12 @@ VALUES = {
     "code": ("code", "AB-12-CD"),
     "IBAN": ("account", "DE44500105175407324931"),
     "IBAN in groups": ("account", "DE44 5001 0517 5407 3249 31"),
-    "IP": ("number", "192.168.14.203"),
+    "IP": ("IP address", "192.168.14.203"),
     "ISO date": ("date", "1984-03-05"),
     "amount": ("amount", "€7,050"),
     "amount with its currency behind": ("amount", "7,050 EUR"),
-    "MAC": ("key", "00:1B:44:11:3A:B7"),
-    "card": ("number", "4556 7375 8689 9855"),
+    "MAC": ("MAC address", "00:1B:44:11:3A:B7"),
+    "card": ("card number", "4556 7375 8689 9855"),
     "e-mail": ("email", "anna@clinic.example"),
     "phone": ("phone", "+44 20 7946 0018"),
 }
@@ -252,7 +252,9 @@ TOKEN = "9f8Zk2LqT7xw"
 )
 @pytest.mark.parametrize("form", ["Open {} to reset it.", "({})", "链接是{}的，", "“{}”.", "- {}\n"])
 def test_a_secret_in_an_address_is_a_key(form: str, address: str, secret: str) -> None:
-    assert found(form.format(address)) == [("key", secret)]
+    named = {"S3cretPw": "database password", "AKIAIOSFODNN7EXAMPLE": "AWS access key"}
+    kind = "JSON web token" if "jwt=" in address else named.get(secret, "key")
+    assert found(form.format(address)) == [(kind, secret)]
 
 
 def test_numbers_and_addresses_of_people_in_an_address() -> None:
@@ -430,12 +432,12 @@ def test_amounts_in_words(said: str) -> None:
     ["61.2241 N, 6.8812 E", "61.2241° N, 6.8812° E", "61.2241, 26.8812", "-33.8688, 151.2093", "−33.8688, 151.2093"],
 )
 def test_both_numbers_of_a_place(text: str) -> None:
-    assert found(f"It lies at {text}.") == [("number", text)]
+    assert found(f"It lies at {text}.") == [("coordinates", text)]
 
 
 @pytest.mark.parametrize("text", ["KR-ZT 8841", "B-MW 4711", "MH 12 AB 1234", "S-AB 1234E"])
 def test_whole_licence_plates(text: str) -> None:
-    assert found(f"The car is {text}, a red one.") == [("code", text)]
+    assert found(f"The car is {text}, a red one.") == [("licence plate", text)]
 
 
 def test_what_looks_like_a_plate() -> None:

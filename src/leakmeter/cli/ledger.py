@@ -53,6 +53,7 @@ def add(
     ner: str | None = None,
     sensitive: Path | None = None,
     allowed: Path | None = None,
+    pack: Annotated[list[str] | None, Parameter(negative="")] = None,
     answered_by: Annotated[list[str] | None, Parameter(negative="")] = None,
     conditions_hold: FlagOption = False,
     plain_draws: FlagOption = False,
@@ -94,6 +95,8 @@ def add(
         TYPE = REGEX.
     allowed
         File of who may know what, .toml or .csv: budgets then count only what recipients are not known to be allowed.
+    pack
+        File of further recognisers, a TOML pack of a language or a domain; repeat for several.
     answered_by
         Name of the scoring model in the log; repeat for further names. Its own name by default.
     conditions_hold
@@ -134,6 +137,7 @@ def add(
         ner=ner,
         sensitive=None if sensitive is None else str(sensitive),
         allowed=None if allowed is None else str(allowed),
+        pack=None if pack is None else tuple(pack),
         keep_texts=keep_texts,
         answered_by=tuple(answered_by or ()),
         conditions_hold=conditions_hold,

@@ -2,7 +2,7 @@
 
 A folder of `leakmeter.instruments` whose `__init__` has an `INSTRUMENT` is an instrument; so is what another package
 names in the entry-point group `leakmeter.instruments`. Back ends are those of `leakmeter.backends.OWN`, and what other
-packages name in the group `leakmeter.backends`.
+packages name in the group `leakmeter.backends`. Packages with packs of recognisers are in the group `leakmeter.packs`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import resources
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -168,6 +169,7 @@ class Instrument(ABC):
 
 _INSTRUMENTS = "leakmeter.instruments"
 _BACKENDS = "leakmeter.backends"
+_PACKS = "leakmeter.packs"
 
 
 def instruments() -> list[str]:
@@ -226,6 +228,19 @@ def backend(name: str) -> Any:
     if name not in own.backends():
         raise UnknownNameError("back end", name, backends())
     return own.backends()[name]()
+
+
+def added_packs() -> list[str]:
+    """Texts of the packs of recognisers that other packages bring, in the order of their names: each entry point names
+    a package of theirs, whose TOML files are packs. The first line of each is a comment with its name."""
+    texts = []
+    for point in sorted(_others(_PACKS), key=lambda point: point.name):
+        files = [entry for entry in resources.files(point.load()).iterdir() if entry.name.endswith(".toml")]
+        texts += [
+            f"# '{point.name}/{file.name}'\n{file.read_text(encoding='utf-8')}"
+            for file in sorted(files, key=lambda file: file.name)
+        ]
+    return texts
 
 
 def _is_backend(value: Any) -> bool:

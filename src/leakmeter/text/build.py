@@ -16,6 +16,7 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.plain import half_pair
 from leakmeter.core.prompt import CONTEXT, Piece, Prompt
 from leakmeter.core.record import JsonObject
+from leakmeter.core.registry import added_packs
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.overriding import override
 from leakmeter.text import controls, permissions, sensitive, spans, templates, units
@@ -66,6 +67,8 @@ class PromptSettings(templates.TemplateOptions):
     allowed: str | None = None
     """File of who may know what, .toml or .csv: disclosures are then told apart by whether their recipient may know
     them."""
+    pack: tuple[str, ...] | None = None
+    """File of further recognisers, a TOML pack of a language or a domain; repeat for several."""
 
     def __post_init__(self) -> None:
         if self.removal not in get_args(Removal):
@@ -76,6 +79,8 @@ class PromptSettings(templates.TemplateOptions):
             for name in ("entity_patterns", "ner", "swap"):
                 if getattr(self, name):
                     raise UsageError(f"{name.replace('_', '-')} is for personal data; give unit 'entity' with it")
+        if isinstance(self.pack, str):
+            raise UsageError("pack is a text; it has to be a list of files")
         if self.swap_seed < 0:
             raise UsageError(f"swap-seed is {self.swap_seed}; it has to be 0 or more")
 
@@ -91,6 +96,7 @@ class PromptSettings(templates.TemplateOptions):
             settings = replace(settings, allowed=permissions.read(settings.allowed).text)
         if settings.sensitive is not None:
             sensitive.read(settings.sensitive)
+        settings = replace(settings, pack=_packs(settings.pack) or None)
         if settings.region != REGION:
             from leakmeter.text.entities import phone
 
@@ -122,7 +128,9 @@ class PromptSettings(templates.TemplateOptions):
 
     def with_controls(self, cases: Sequence[Case], measure: Measure) -> Sequence[Case]:
         """Each with contexts of other cases that share nothing with its answer; see `controls`."""
-        return controls.with_controls(cases, measure.n_controls, region=self.region) if measure.n_controls else cases
+        if not measure.n_controls:
+            return cases
+        return controls.with_controls(cases, measure.n_controls, region=self.region, packs=_packs(self.pack))
 
     def prepare(self, case: Case, backend: Backend, measure: Measure) -> PreparedContext:
         if case.response is not None and measure.samples > 1:
@@ -150,14 +158,25 @@ class PromptSettings(templates.TemplateOptions):
         return self.unit or ("message" if whole_turns else default)
 
 
+def _packs(files: Sequence[str] | None) -> tuple[str, ...]:
+    """Texts of packs of the user and of other packages."""
+    if not files and not added_packs():
+        return ()
+    from leakmeter.text.entities.packs import pack
+
+    return pack.resolved(files or ())
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedContext(Prepared):
     """An item of a context and a query, and the texts it came from."""
 
     decoding: str | None = field(default=None, kw_only=True)
     """How the response was chosen, where it was given and that is known."""
+    recognised: tuple[sensitive.SensitiveRange, ...] = field(default=(), kw_only=True)
+    """Where the context says what packs of the user know."""
     sensitive: tuple[sensitive.SensitiveRange, ...] | None = field(default=None, kw_only=True)
-    """Where the context says what a list of the user's holds; None without a list."""
+    """Where it says what a list of the user's holds; None without a list."""
     region: str = field(default=REGION, kw_only=True)
     """Of telephone numbers and dates."""
     control_words: Mapping[str, Sequence[int]] = field(default_factory=dict, kw_only=True)
@@ -177,11 +196,15 @@ class PreparedContext(Prepared):
             texts["permissions"] = self.permissions.to_dict()
         if self.control_words:
             texts["control_words"] = {name: list(words) for name, words in self.control_words.items()}
-        return {**texts, **_sensitive_texts(self.sensitive, self.region)}
+        return {**texts, **_sensitive_texts(self.sensitive, self.recognised, self.region)}
 
 
-def _sensitive_texts(places: Sequence[sensitive.SensitiveRange] | None, region: str) -> JsonObject:
+def _sensitive_texts(
+    places: Sequence[sensitive.SensitiveRange] | None, recognised: Sequence[sensitive.SensitiveRange], region: str
+) -> JsonObject:
     texts: JsonObject = {} if places is None else {"sensitive": [list(place) for place in places]}
+    if recognised:
+        texts["recognised"] = [list(place) for place in recognised]
     return texts if region == REGION else {**texts, "region": region}
 
 
@@ -219,9 +242,10 @@ def prepare(
     bounds = tuple(
         (document.name, *chars) for document, chars in zip(layout.documents, layout.document_ranges, strict=True)
     )
+    packs = _packs(settings.pack)
     if unit.kind == "entity":
         covers = spans.of_entities(
-            layout, region=settings.region, patterns=settings.entity_patterns, recognise=recognise
+            layout, region=settings.region, patterns=settings.entity_patterns, packs=packs, recognise=recognise
         )
     else:
         covers = spans.of_units(layout, unit)
@@ -255,6 +279,7 @@ def prepare(
         removal=settings.removal,
         decoding=case.decoding,
         sensitive=places,
+        recognised=_recognised(layout.context, packs),
         region=settings.region,
         control_words=controls.words_of_some(others, case.response),
         emission=emission_texts(case),
@@ -274,6 +299,14 @@ def _texts_of(prepared: PreparedContext, tokenizer: Tokenizer, response: Sequenc
         "sampled": prepared.item.response is None,
         "responses": [response_texts(response, tokenizer)],
     }
+
+
+def _recognised(context: str, packs: Sequence[str]) -> tuple[sensitive.SensitiveRange, ...]:
+    if not packs:
+        return ()
+    from leakmeter.text.entities.packs import pack
+
+    return tuple(pack.places(context, packs))
 
 
 def _check_texts(case: Case) -> None:

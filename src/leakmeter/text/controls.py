@@ -27,6 +27,7 @@ import numpy.typing as npt
 from leakmeter.core.case import Case, Document
 from leakmeter.text import matching
 from leakmeter.text.entities import values
+from leakmeter.text.entities.packs import pack
 from leakmeter.text.templates import SEPARATOR
 
 SEED: Final = 0
@@ -84,17 +85,17 @@ def _has(hashes: _Hashes, sought: _Hashes) -> npt.NDArray[np.bool_]:
     return np.isin(sought, hashes, assume_unique=True)
 
 
-def with_controls(cases: Sequence[Case], n: int, *, region: str) -> list[Case]:
+def with_controls(cases: Sequence[Case], n: int, *, region: str, packs: Sequence[str] = ()) -> list[Case]:
     """The cases, each with at most n controls; fewer where the others share too much with its answer."""
     contexts = [_Context(case.context_documents) for case in cases]
     return [
-        replace(case, control_contexts=_controls(number, cases, contexts, n, region))
+        replace(case, control_contexts=_controls(number, cases, contexts, n, region, packs))
         for number, case in enumerate(cases)
     ]
 
 
 def _controls(
-    number: int, cases: Sequence[Case], contexts: Sequence[_Context], n: int, region: str
+    number: int, cases: Sequence[Case], contexts: Sequence[_Context], n: int, region: str, packs: Sequence[str]
 ) -> tuple[Document, ...]:
     case, own = cases[number], contexts[number]
     digest = hashlib.sha256(f"controls\0{SEED}\0{number}\0{case.id}".encode("utf-8", "surrogatepass")).digest()
@@ -110,7 +111,8 @@ def _controls(
     known: list[_Hashes] = []
     if case.response is not None:
         said = said[_has(_hashed(case.response)[1], said)]
-        found = values.find(case.response, own.text, case.query, region=region)
+        recognised = pack.places(own.text, packs) if packs else ()
+        found = values.find(case.response, own.text, case.query, region=region, recognised=recognised)
         known = [_hashed(case.response[value.start : value.end])[0] for value in found]
     usable: list[tuple[float, Document]] = []
     least = max(min(_LEAST_SHARE * len(own.text), _LEAST_CHARACTERS), 1)

@@ -277,20 +277,26 @@ def of_mentions(layout: Layout, name: str, kind: str, mentions: Mapping[CharRang
     return Cover(name, kind, tuple(tokens), chars, layout.document_of(mentions.values()), parts=chars)
 
 
-def of_entities(layout: Layout, *, region: str, patterns: str | None, recognise: Recogniser | None) -> list[Cover]:
+def of_entities(
+    layout: Layout, *, region: str, patterns: str | None, packs: Sequence[str] = (), recognise: Recogniser | None
+) -> list[Cover]:
     """Each value or person that a context says, all mentions one span; what lies between belongs to none. `patterns`
-    are lines 'TYPE = REGEX' of the user, or the name of a file with them."""
+    are lines 'TYPE = REGEX' of the user, or the name of a file with them; `packs` are texts of packs of the user."""
     from leakmeter.text.entities import find, pattern
 
     lines = pattern.resolved(patterns)
     own = [] if lines is None else pattern.parse(lines)
     out: list[Cover] = []
     numbers: dict[str, int] = {}
-    for entity in find.find(layout.context, layout.document_ranges, region=region, patterns=own, recognise=recognise):
+    for entity in find.find(
+        layout.context, layout.document_ranges, region=region, patterns=own, packs=packs, recognise=recognise
+    ):
         mentions = {chars: tokens for chars in entity.mentions if (tokens := layout.tokens_touching(chars)) is not None}
         if mentions:
             numbers[entity.type] = numbers.get(entity.type, 0) + 1
-            cover = of_mentions(layout, f"{entity.type}{numbers[entity.type]}", "unit", mentions)
+            # 'phone1', but 'AWS access key 1'.
+            space = " " * (" " in entity.type)
+            cover = of_mentions(layout, f"{entity.type}{space}{numbers[entity.type]}", "unit", mentions)
             out.append(replace(cover, entity=EntityTexts(entity.type, entity.value, entity.text)))
     return out
 

@@ -44,7 +44,7 @@ OTHER = {
     "removal": "mask", "template": "{context}", "group": True, "truncate": True, "max_context_tokens": 7,
     "region": "GB", "entity_patterns": "mrn = x", "ner": "en_core_web_sm", "swap": True, "swap_seed": 1,
     "sensitive": str(TESTS / "text" / "customers.csv"), "search": "top:3", "audit": "0.95:5%", "audit_rounds": 2,
-    "controls": 1, "allowed": "rules.toml",
+    "controls": 1, "allowed": "rules.toml", "pack": (str(TESTS / "text" / "berths.toml"),),
 }  # fmt: skip
 # What only means something beside another setting.
 BESIDE: dict[str, dict[str, object]] = {

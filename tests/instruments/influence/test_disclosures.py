@@ -88,6 +88,43 @@ def test_an_infinite_influence_stays_infinite(is_ruled_out: bool) -> None:
     assert below[0].sources[0].nats == -np.inf
 
 
+def test_what_the_context_says_of_a_person_that_is_sensitive_has_its_kind_by_meaning() -> None:
+    nats = [0.0, 0.0, 4.0, 4.0, 3.0, 3.0, 6.0, 0.0]
+    answer = [*zip(["He", " is", " on", " sick", " leave", " with", " diabetes", "."], nats, strict=True)]
+    note = ("Tovey Lindqvar is on sick leave with diabetes. ", nats, [0.0] * 8)
+    rain = ("It rains.", [0.0] * 8, [0.0] * 8)
+    (found,) = disclosed(answer, [note, rain])
+    assert (found.text, found.kind, found.found_by) == ("on sick leave with diabetes", "health", "meaning")
+    assert (found.evidence, found.relation, found.is_sensitive) == ("scores", "copied", True)
+    # What is said of nobody, and what the query says, is other content.
+    manual = ("Who is on sick leave with diabetes is told. ", nats, [0.0] * 8)
+    (of_nobody,) = disclosed([("One", 0.0), *answer[1:]], [manual, rain])
+    assert (of_nobody.kind, of_nobody.found_by) == (OTHER, None)
+    (asked,) = disclosed(answer, [note, rain], query="Is he on sick leave? Has he diabetes?")
+    assert (asked.kind, asked.found_by) == (OTHER, None)
+
+
+def test_the_key_of_a_record_wins_over_meaning() -> None:
+    answer = [("He has", 0.0), (" diabetes", 9.0), (".", 0.0)]
+    record = ('{"name": "Tovey Lindqvar", "condition": "diabetes"}', [0.0, 9.0, 0.0], [0.0, 9.0, 0.0])
+    (found,) = disclosed(answer, [record, ("It rains.", [0.0] * 3, [0.0] * 3)])
+    assert (found.text, found.kind, found.found_by) == ("diabetes", "condition", "field")
+
+
+@pytest.mark.parametrize("nats", [9.0, 0.0])
+def test_a_value_in_a_code_is_a_disclosure_of_its_source(nats: float) -> None:
+    code = "NTU1LTAxMC00NDcx"  # 555-010-4471 in base64
+    answer = [("It is", 0.0), (f" {code[:8]}", nats), (code[8:], 0.0), (".", 0.0)]
+    ring = ("Ring 555-010-4471. ", [0.0, nats, 0.0, 0.0], [0.0] * 4)
+    found = disclosed(answer, [ring, ("It rains.", [0.0] * 4, [0.0] * 4)], placebo=0.1)
+    if nats:
+        (one,) = found
+        assert (one.text, one.kind, one.found_by, one.evidence) == (code, "phone", "encoded", "scores")
+        assert (one.relation, [source.text for source in one.sources]) == ("reworded", ["555-010-4471"])
+    else:
+        assert [(one.evidence, one.sources[0].text) for one in found] == [(None, "555-010-4471")]
+
+
 def test_two_copies_are_one_disclosure_with_two_sources() -> None:
     alone = [0.0, 9.0]
     copies = [("Code QX-7713. ", [0.0, 0.2], alone), ("Code QX-7713.", [0.0, 0.1], alone)]

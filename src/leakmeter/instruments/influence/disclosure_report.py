@@ -20,9 +20,11 @@ from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import scope
 from leakmeter.text.entities import shapes
+from leakmeter.text.entities.encoded import ENCODED
 from leakmeter.text.entities.fields import FIELD
-from leakmeter.text.entities.mention import EMAIL, PHONE
-from leakmeter.text.entities.values import NOWHERE, SEARCHED, is_unexplained
+from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE
+from leakmeter.text.entities.packs import pack
+from leakmeter.text.entities.values import NOWHERE, RECOGNISED, SEARCHED, is_unexplained
 from leakmeter.text.exemplars import EXEMPLAR
 from leakmeter.text.repeats import is_repeated
 from leakmeter.text.structured import fields_of
@@ -47,6 +49,7 @@ _NAMES: Final = {
 }
 
 
+_INEXACT: Final = frozenset((ADDRESS, DATE, PERSON))
 _EXACT: Final = frozenset((EMAIL, PHONE, shapes.ACCOUNT, shapes.KEY, shapes.CODE, shapes.NUMBER, shapes.AMOUNT))
 """Kinds of values that have one right form or few."""
 
@@ -79,7 +82,7 @@ def personal(case: InfluenceResult) -> list[Disclosure]:
 def secrets(case: InfluenceResult) -> Iterator[str]:
     """Keys and passwords that a response says, as it and the documents write them."""
     for disclosure in case.disclosures:
-        if disclosure.kind == shapes.KEY:
+        if disclosure.kind == shapes.KEY or disclosure.kind in pack.secrets():
             yield from (disclosure.text, *(source.text for source in disclosure.sources))
 
 
@@ -371,8 +374,9 @@ def further(cases: Sequence[InfluenceResult], n_cut: int) -> Iterator[b.Block]:
         yield b.Text(text)
     yield b.Text(f"Searched: {SEARCHED}{_of_records(cases)}{_your_list(cases)}.", "soft")
     yield b.Text(
-        "Not searched: text that is sensitive by its meaning, such as an illness or a debt, and names or codes "
-        f"without such a shape{'; --sensitive FILE adds your own list' if not _your_list(cases) else ''}.",
+        "Not searched: text that is sensitive by its meaning, such as an illness or a debt, in other words than a list "
+        "of phrases in four languages has, and names or codes without such a shape"
+        f"{'; --sensitive FILE adds your own list' if not _your_list(cases) else ''}.",
         "soft",
         detail=False,
     )
@@ -504,8 +508,10 @@ def _origin(disclosure: Disclosure) -> b.Noted:
     remarks: list[b.Phrase] = []
     if disclosure.relation == "reworded" and disclosure.source is not None:
         # An exact value cannot be reworded, but it may be written in another form, or be made up.
-        is_exact = disclosure.kind in _EXACT and disclosure.found_by != FIELD
+        is_exact = disclosure.found_by == RECOGNISED and disclosure.kind not in _INEXACT
+        is_exact = is_exact or (disclosure.kind in _EXACT and disclosure.found_by not in (FIELD, ENCODED))
         how = "not in the documents as written; made likelier by" if is_exact else "reworded"
+        how = "in a code" if disclosure.found_by == ENCODED else how
         remarks.append((f"{how}: “", b.Untrusted(disclosure.source, 60), "”"))
     elif disclosure.relation == "inferred" and len(disclosure.sources) > 1:
         remarks.append("from several pieces together")

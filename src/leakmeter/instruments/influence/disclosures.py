@@ -38,7 +38,8 @@ from leakmeter.stats.stats import maximal_segments, posterior_from_even_odds
 from leakmeter.text import function_words, matching
 from leakmeter.text.build import REGION
 from leakmeter.text.controls import word_hash
-from leakmeter.text.entities import values
+from leakmeter.text.entities import copied, meaning, shapes, values
+from leakmeter.text.entities.mention import PERSON
 from leakmeter.text.entities.values import PersonalValue
 from leakmeter.text.entity_results import PieceSeries
 from leakmeter.text.permissions import MayKnow, Permissions
@@ -58,6 +59,7 @@ _Word = tuple[int, int, int, int]
 """First character, the one behind the last; first token, the one behind the last."""
 DisclosureRelation = Literal["copied", "reworded", "inferred"]
 Evidence = Literal["scores", "words"]
+_PEOPLE: Final = frozenset((PERSON, shapes.NAME_TYPE))
 OTHER: Final = "other"
 """Kind of content that nothing known calls personal or secret."""
 
@@ -74,11 +76,12 @@ class DisclosedSpan(Record):
     last_token: int
     kind: str
     """'phone', 'email', 'address', 'date', 'person', 'account', 'key', 'code', 'number', 'number in words', 'amount',
-    'name', a type of the user's, the key of a record's value, such as 'credit_score', or 'other' for what nothing known
-    calls personal or secret."""
+    'name', a kind of a pack, such as 'AWS access key' or 'health', a type of the user's, the key of a record's value,
+    such as 'credit_score', or 'other' for what nothing known calls personal or secret."""
     found_by: str | None
-    """How the kind is known: 'list' of the user's, 'recogniser' of a form, 'field' of a record, or 'shape'; None of
-    other content."""
+    """How the kind is known: 'list' of the user's, 'recogniser' of a form, 'field' of a record, 'encoded' of a value of
+    the documents in a code, 'shape', or 'meaning' of words and phrases that are said of a person; None of other
+    content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,10 +229,28 @@ def examined(texts: Texts, series: PieceSeries) -> tuple[tuple[Disclosure, ...],
     answer = _answer(texts, pieces.fields)
     numbers = _numbers(texts, series, n_tokens, pieces)
     outcomes = (_disclosure(answer.text, span, value, numbers) for span, value in _spans(answer, numbers))
-    found = tuple(disclosure for disclosure in outcomes if disclosure is not None)
+    spoken_of = _spoken_of(answer, texts)
+    found = tuple(_by_meaning(disclosure, spoken_of) for disclosure in outcomes if disclosure is not None)
     if (permissions := texts.get("permissions")) is not None:
         found = judged(found, Permissions.from_dict(permissions))
     return found, tuple(_control_contexts(answer, numbers, _controls(texts, series)))
+
+
+def _spoken_of(answer: _Answer, texts: Texts) -> meaning.SpokenOf:
+    people = [(value.start, value.end) for value in answer.known if value.type in _PEOPLE]
+    names = [
+        known.text for known in copied.known(texts["context"], texts.get("region", REGION)) if known.type in _PEOPLE
+    ]
+    return meaning.SpokenOf(answer.text, texts["query"], texts["context"], people, names)
+
+
+def _by_meaning(disclosure: Disclosure, spoken_of: meaning.SpokenOf) -> Disclosure:
+    """Other content with the kind that its words have, where they are said of a person."""
+    if disclosure.kind != OTHER or disclosure.evidence != "scores":
+        return disclosure
+    sources = [(source.start, source.end) for source in disclosure.sources]
+    kind = spoken_of.kind_of(disclosure.start, disclosure.end, sources)
+    return disclosure if kind is None else replace(disclosure, kind=kind, found_by=meaning.MEANING)
 
 
 def open_spans(texts: Texts, series: PieceSeries) -> list[bool]:
@@ -243,6 +264,7 @@ def open_spans(texts: Texts, series: PieceSeries) -> list[bool]:
     pieces = Pieces(texts, series, n_tokens)
     answer = _answer(texts, pieces.fields)
     numbers = replace(_numbers(texts, series, n_tokens, pieces), pieces=None)
+    spoken_of = _spoken_of(answer, texts)
     out: list[bool] = []
     for span, value in _spans(answer, numbers):
         tokens = slice(*span[2:])
@@ -250,7 +272,11 @@ def open_spans(texts: Texts, series: PieceSeries) -> list[bool]:
         words = answer.text[span[0] : span[1]]
         if value is None:
             # What is copied and harmless, as far as known, is listed as it is.
-            out += [False] if own > floor and not pieces.is_said(words, is_value=False) else []
+            if own > floor:
+                is_said = pieces.is_said(words, is_value=False)
+                sources = list(matching.Folded(texts["context"]).places(words)) if is_said else []
+                is_harmless = is_said and spoken_of.kind_of(*span[:2], sources) is None
+                out += [] if is_harmless else [is_said]
         elif own > floor:
             by_words = not (value.is_reworded or value.by_scores)
             out.append(by_words and pieces.is_said(words, is_value=True, fields=value.fields))
@@ -305,6 +331,7 @@ def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
         texts["query"],
         region=texts.get("region", REGION),
         listed=texts.get("sensitive", ()),
+        recognised=texts.get("recognised", ()),
         entities=[
             (start, end, span["entity"]["type"])
             for span in texts["spans"]
@@ -553,13 +580,14 @@ def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _N
     evidence: Evidence | None = None
     if max(own, *by_source, -np.inf) > floor:
         evidence = "scores"
-    elif value is None or not copied:
+    elif value is None or not (copied or (value.is_encoded and sources)):
         return None
     elif surprise >= LEAST_SURPRISE and not value.by_scores:
         evidence = "words"
     relation: DisclosureRelation = "copied" if copied else "reworded"
     # Where no piece does half of what the whole context does, only several together are the source.
-    if not copied and not any(source.most_nats >= 0.5 * nats for source, _ in sources):
+    is_encoded = value is not None and value.is_encoded
+    if not copied and not is_encoded and not any(source.most_nats >= 0.5 * nats for source, _ in sources):
         relation = "inferred"
     return Disclosure(
         text=words,

@@ -47,6 +47,7 @@ from leakmeter.stats.stats import interval_of_mean, posterior_of
 from leakmeter.text import sensitive
 from leakmeter.text.build import REGION
 from leakmeter.text.entities import phone
+from leakmeter.text.entities.packs.rule import KIND
 from leakmeter.text.entity_results import PieceSeries, entity_warnings, ranks
 from leakmeter.text.permissions import MOST_ENTRIES, Permissions, called
 from leakmeter.text.units import AUTO
@@ -105,6 +106,8 @@ class KeptContextCase(KeptCase):
 
     sensitive: tuple[tuple[Count, Count, str], ...] | None = None
     """Characters of the context that a list of the user's has, and the type of each; None without a list."""
+    recognised: tuple[tuple[Count, Count, str], ...] = ()
+    """The same of what packs of the user know."""
     region: str = REGION
     control_words: Mapping[str, tuple[Count, ...]] = field(default_factory=dict)
     """Of each control hashes of the words that it says and another control does not; see `text.controls`."""
@@ -118,8 +121,9 @@ class KeptContextCase(KeptCase):
     def __post_init__(self) -> None:
         super(KeptContextCase, self).__post_init__()
         places = self.sensitive or ()
-        if any(not start < end <= len(self.context) for start, end, _ in places):
-            raise FieldError("sensitive", "lies outside of the context")
+        for name, some in (("sensitive", places), ("recognised", self.recognised)):
+            if any(not start < end <= len(self.context) for start, end, _ in some):
+                raise FieldError(name, "lies outside of the context")
         # Reports say it as a word of ours.
         if not all(sensitive.TYPE.fullmatch(kind) for _, _, kind in places):
             raise FieldError("sensitive", "has a type that is no word of 24 letters, digits and '_' at most")
@@ -127,6 +131,8 @@ class KeptContextCase(KeptCase):
             n_allow, n_forbid = self.permissions.n_allow, self.permissions.n_forbid
             if min(n_allow, n_forbid) < 0 or n_allow + n_forbid > MOST_ENTRIES:
                 raise FieldError("permissions", "has more rules than a policy may have")
+        if not all(KIND.fullmatch(kind) for _, _, kind in self.recognised):
+            raise FieldError("recognised", "has a kind that no pack may have")
         if self.region != REGION and not phone.is_region(self.region):
             raise FieldError("region", "has to be the ISO code of a country")
 
@@ -309,7 +315,7 @@ class ContextResult(Result):
     is_of_given: ClassVar = True
     defining: ClassVar = (
         *DEFINING,
-        *(f"prompts.{name}" for name in ("group", "region", "entity_patterns", "ner", "sensitive")),
+        *(f"prompts.{name}" for name in ("group", "region", "entity_patterns", "ner", "sensitive", "pack")),
     )
     label_fields: ClassVar = ("conversation", "turn", "channel", "recipient")
 

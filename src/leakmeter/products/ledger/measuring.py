@@ -81,6 +81,8 @@ class Measuring:
     TYPE = REGEX."""
     allowed: str | None = None
     """File of who may know what, .toml or .csv: budgets then count what recipients may not know."""
+    pack: tuple[str, ...] | None = None
+    """Files of further recognisers, TOML packs."""
     keep_texts: bool = False
     """Keep texts and names too, in the ledger's directory: pages then open each answer's heat map."""
     answered_by: tuple[str, ...] = ()
@@ -92,7 +94,7 @@ class Measuring:
     """State of servers what their logs do not: that limits and penalties which are not logged were off."""
 
     def settings(self, unit: str) -> PromptSettings:
-        settings = PromptSettings(unit=unit, region=self.region, sensitive=self.sensitive)
+        settings = PromptSettings(unit=unit, region=self.region, sensitive=self.sensitive, pack=self.pack)
         return settings if unit == DOCUMENT else replace(settings, entity_patterns=self.entity_patterns, ner=self.ner)
 
 

@@ -5,18 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
-from leakmeter.text.entities import address, date, email, pattern, person, phone, shapes
+from leakmeter.text.entities import address, date, email, pattern, person, phone
 from leakmeter.text.entities.mention import (
     ADDRESS,
     DATE,
+    EMAIL,
     PERSON,
+    PHONE,
+    TYPES,
     Entity,
     Mention,
     Recogniser,
     is_free,
     without_overlaps,
 )
+from leakmeter.text.entities.packs import pack, search
+from leakmeter.text.entities.packs.rule import PUBLIC, PackRule
 
 _PEOPLE = frozenset(
     {
@@ -25,10 +31,26 @@ _PEOPLE = frozenset(
     }
 )
 _DATES = frozenset({"DATE", "DOB", "DATE_OF_BIRTH", "DATEOFBIRTH", "BIRTHDAY", "PRIVATE_DATE"})
+_KIND_OF_LABEL: Final = {
+    label: kind
+    for kind, labels in {
+        ADDRESS: "ADDRESS PRIVATE_ADDRESS STREET STREET_ADDRESS",
+        EMAIL: "EMAIL PRIVATE_EMAIL EMAIL_ADDRESS",
+        PHONE: "PHONE PRIVATE_PHONE PHONE_NUMBER PHONENUMBER TELEPHONENUM",
+        "account": "ACCOUNT ACCOUNT_NUMBER ACCOUNTNUM PRIVATE_ACCOUNT IBAN IBAN_CODE",
+        "card number": "CREDIT_CARD CREDITCARD CREDITCARDNUMBER CREDIT_CARD_NUMBER",
+        "key": "SECRET PASSWORD API_KEY PIN",
+        "web address": "PRIVATE_URL",
+        "identifier": "ID IDNUM ID_NUM IDCARDNUM SSN US_SSN SOCIALNUM TAXNUM PASSPORT PASSPORTNUM DRIVERLICENSENUM "
+        "MEDICAL_RECORD LICENSE_PLATE VEHICLE IP IP_ADDRESS",
+    }.items()
+    for label in labels.split()
+}
+"""Labels of token classifiers of what is personal or secret. Places and organisations are neither by themselves."""
 
 
 def find_recognised(text: str, region: str, recognise: Recogniser) -> Iterator[Mention]:
-    """People and dates that a recogniser finds; what it says of places outside the text is ignored."""
+    """What a recogniser finds that is personal or secret; what it says of places outside the text is ignored."""
     for start, end, label in recognise(text):
         if not 0 <= start < end <= len(text):
             continue
@@ -41,6 +63,12 @@ def find_recognised(text: str, region: str, recognise: Recogniser) -> Iterator[M
         elif kind in _DATES and any(map(str.isalnum, mention_text)):
             parsed = date.parse(mention_text, region)
             yield Mention(DATE, start, end, parsed[1] if parsed else " ".join(mention_text.casefold().split()))
+        elif kind in _KIND_OF_LABEL and any(map(str.isalnum, mention_text)):
+            kind = _KIND_OF_LABEL[kind]
+            # A telephone number has the normal form of its library, or is none.
+            values = [mention.value for mention in phone.find(mention_text, region)] if kind == PHONE else []
+            if kind != PHONE or values:
+                yield Mention(kind, start, end, values[0] if values else " ".join(mention_text.casefold().split()))
 
 
 def find(
@@ -49,14 +77,18 @@ def find(
     *,
     region: str,
     patterns: Sequence[pattern.Pattern] = (),
+    packs: Sequence[str] = (),
     recognise: Recogniser | None = None,
 ) -> list[Entity]:
     """Every value and person that a text says, in the order of first mention. `parts` are characters [start, end) of
-    each document; no mention lies in two."""
+    each document; no mention lies in two. `packs` are texts of packs of the user."""
     phone.check_region(region)
+    rules = [rule for rule in pack.rules_of(packs) if not rule.is_shape]
     mentions: list[Mention] = []
     for start, end in parts:
-        mentions += [mention.shifted(start) for mention in _in_document(text[start:end], region, patterns, recognise)]
+        mentions += [
+            mention.shifted(start) for mention in _in_document(text[start:end], region, patterns, rules, recognise)
+        ]
     names = [group[0].value for group in _people(mentions)]
     places = sorted((mention.start, mention.end) for mention in mentions)
     lowered = person.lowered_words(text)
@@ -77,22 +109,29 @@ def find(
 
 
 def _in_document(
-    text: str, region: str, patterns: Sequence[pattern.Pattern], recognise: Recogniser | None
+    text: str,
+    region: str,
+    patterns: Sequence[pattern.Pattern],
+    rules: Sequence[PackRule],
+    recognise: Recogniser | None,
 ) -> Iterable[Mention]:
     seen = list(find_recognised(text, region, recognise)) if recognise else []
+    packed = list(search.find(text, pack.recognisers()))
     found = without_overlaps(
         (
             [mention for user_pattern in patterns for mention in pattern.find(text, user_pattern)],
+            list(search.find(text, rules)),
             list(email.find(text)),
-            list(shapes.find_public(text)),
-            list(address.find(text, region)),
-            list(date.find(text, region)),
+            list(search.find(text, pack.public())),
+            [mention for mention in packed if mention.type not in TYPES],
+            [*address.find(text, region), *(mention for mention in packed if mention.type == ADDRESS)],
+            [*date.find(text, region), *(mention for mention in packed if mention.type == DATE)],
             list(phone.find(text, region)),
-            [*(mention for mention in seen if mention.type == PERSON), *person.find(text)],
+            [*(mention for mention in (*seen, *packed) if mention.type == PERSON), *person.find(text)],
             [mention for mention in seen if mention.type != PERSON],
         )
     )
-    return (mention for mention in found if mention.type != shapes.PUBLIC)
+    return (mention for mention in found if mention.type != PUBLIC)
 
 
 def _people(mentions: Iterable[Mention]) -> list[list[Mention]]:

@@ -67,10 +67,11 @@ def parse(text: str) -> list[Pattern]:
     return patterns
 
 
-def compiled(source: str, where: str, *, dot_is_any: bool = False) -> Any:
+def compiled(source: str, where: str, *, dot_is_any: bool = False, is_bounded: bool = False) -> Any:
     """A pattern that was compiled in little time and memory: repetitions are written out, and multiply. It is to be run
-    with a limit of time, see `SECONDS_AT_MOST`. With `dot_is_any` a dot matches line breaks too."""
-    repeated = math.prod(max(1, int(count[-12:])) for count in _REPEATS.findall(source))
+    with a limit of time, see `SECONDS_AT_MOST`. With `dot_is_any` a dot matches line breaks too; what `is_bounded` is
+    known to match few characters, however often parts of it are repeated."""
+    repeated = 1 if is_bounded else math.prod(max(1, int(count[-12:])) for count in _REPEATS.findall(source))
     if len(source) > _MOST_CHARACTERS or repeated > _MOST_REPEATS:
         raise UsageError(
             f"{where} is too large: {_MOST_CHARACTERS:,} characters at most, and repetitions that multiply to "

@@ -15,8 +15,9 @@ import regex
 
 from leakmeter.core.folder import module_in
 from leakmeter.text.entities.date import MONTHS, TEENS, TENS, UNITS
-from leakmeter.text.entities.mention import ADDRESS, PERSON, Mention
+from leakmeter.text.entities.mention import PERSON, Mention
 from leakmeter.text.entities.names import NAME, without_opening
+from leakmeter.text.entities.packs import pack, search
 from leakmeter.text.entities.person import is_month_as_name, opens_sentence
 from leakmeter.text.folding import CASED, WORD, in_plain_text, plain, unaccented
 
@@ -26,33 +27,6 @@ NAME_TYPE: Final = "name"
 
 _TOKEN = regex.compile(rf"(?<![{WORD}+/=!#$%&*@?.:-])[{WORD}+/=!#$%&*@?.:-]*[{WORD}+/=](?![{WORD}])")
 _GROUPS = regex.compile(rf"(?<![{WORD}.,-])[(+]{{0,2}}\d[\d()]*(?:[ .,/-]{{1,2}}[\d()]+)*(?![{WORD}])")
-_ACCOUNT = regex.compile(rf"(?<![{WORD}])[A-Z]{{2}}\d{{2}}(?:[ ]?[A-Z0-9]{{2,4}}){{3,8}}(?:[ ]\d)?(?![{WORD}])")
-_IBAN = regex.compile(rf"(?<=(?<![{WORD}])(?P<country>[A-Za-z]{{2}}))\d\d(?=[ .-]?[A-Za-z\d]{{3}})")
-_IBAN_LENGTH: Final = {
-    country: length
-    for length, countries in {
-        15: "NO",
-        16: "BE",
-        18: "DK FK FI FO GL NL",
-        19: "MK SI",
-        20: "AT BA EE KZ LT LU MN XK",
-        21: "CH HR LI LV",
-        22: "BG BH CR DE GB GE IE ME RS VA",
-        23: "AE GI IL IQ OM SO TL",
-        24: "AD CZ DJ ES MD PK RO SA SE SK TN VG",
-        25: "LY PT ST",
-        26: "IS TR",
-        27: "BI FR GR IT MC MR SM",
-        28: "AL AZ BY CY DO GT HU LB NI PL SV",
-        29: "BR EG PS QA UA",
-        30: "JO KW YE",
-        31: "MT SC",
-        32: "LC",
-        33: "RU",
-    }.items()
-    for country in countries.split()
-}
-"""Letters and digits of an account number, by its country: ISO 13616."""
 _TITLES: Final = frozenset(
     {
         *("Herr", "Herrn", "Frau", "Mr", "Mrs", "Ms", "Miss", "Mx", "Dr", "M", "Mme", "Mlle", "Sr", "Sra", "Srta"),
@@ -75,35 +49,6 @@ _PUBLIC = regex.compile(
     r"NCT\d{8}|ISRCTN\d+|rs\d{4,}|(?:ISO|IEC|EN|DIN|IEEE|RFC|CVE|ISBN|ISSN|COVID|SARS)[-/]?[\d-]+\w*|\d{1,3}m?\p{Lu}\p{Ll}?-\w+|"
     r"(?:SHA|MD|MP|H|IL|CD|HLA|UTF|USB|WPA|IP|PM|CO)-?\d+\w?"
 )
-_NUMBER_SIGN = r"(?:[ ](?:No|Nos|Nr|number|registry|RN)\b\.?)?(?:[ ]?:)?[ ]?"
-_NORM = r"(?:ISO|IEC|EN|DIN|IEEE|ANSI|ASTM|BS|ITU|CISPR|UL|VDE)"
-_PLACE = (
-    r"(?i:sections?|sec\.|§{1,2}|chapters?|clauses?|articles?|art\.|paragraphs?|para\.|figures?|fig\.|tables?|appendix|"
-    r"versions?|ver\.|releases?|builds?|revision|kapitel|abschnitt|ziffer|absatz|punkt|chapitre|sección|"
-    r"capítulo|sezione|capitolo)[ ]?(?:no\.[ ]?)?v?|(?i:v)"
-)
-# Looked for from the number on, since digits are rare.
-_PUBLIC_SPACED = regex.compile(
-    r"(?=\d)(?:"
-    + "|".join(
-        rf"(?<=(?<![{WORD}]){label}){number}"
-        for label, number in (
-            (rf"ISBN(?:-1[03])?{_NUMBER_SIGN}", r"(?:97[89][- ]?)?(?:\d[- ]?){9}[\dX]"),
-            (rf"ISSN{_NUMBER_SIGN}", r"\d{4}-?\d{3}[\dX]"),
-            (rf"RFCs?{_NUMBER_SIGN}", r"\d{1,5}"),
-            (rf"{_NORM}(?:[ /-](?:{_NORM}|TS|TR|PAS|SAE)){{0,3}}[ -]?", r"\d{2,5}(?:-\d{1,4}){0,3}(?::(?:19|20)\d\d)?"),
-            (rf"CAS{_NUMBER_SIGN}", r"\d{2,7}-\d\d-\d"),
-            (rf"(?:GTIN|EAN|UPC)(?:-\d{{1,2}})?{_NUMBER_SIGN}", r"\d{8,14}"),
-            (rf"(?:PMID|PMCID|arXiv|OCLC|LCCN){_NUMBER_SIGN}", r"[\d.]{4,10}\d(?:v\d)?"),
-            (rf"(?:{_PLACE})", r"\d{1,4}(?:\.\d{1,5}){1,5}"),
-            ("", r"10\.\d{4,9}/[^\s<>\"]*[^\s<>\".,;:)]"),
-        )
-    )
-    + rf")(?![{WORD}])"
-)
-"""Identifiers that everybody may look up: of trials, genes, norms, isotopes and the like."""
-PUBLIC: Final = "public"
-"""Type of what is no value."""
 _URL = regex.compile(
     r"(?:[A-Za-z][A-Za-z\d+.-]{1,20}://(?:[^\s/@:]*:(?P<password>[^\s/@]+)@)?|(?=www\.))[^\s/?#]*", regex.IGNORECASE
 )
@@ -119,18 +64,6 @@ _UUID = regex.compile(r"[\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12}")
 _PIECE = regex.compile(r"[A-Za-z\d]+")
 _CHANGE = regex.compile(r"(?<=\d)[A-Za-z]|(?<=[A-Za-z])\d|(?<=[a-z])[A-Z]")
 _CAPITAL_KEY = regex.compile(r"(?=\D*\d)[A-Z]+\d[A-Z\d]*[A-Z][A-Z\d]*|\d+[A-Z][A-Z\d]*\d[A-Z\d]*")
-_NO_SEPARATORS = regex.compile(r"[ .-]")
-_PLATE = regex.compile(
-    rf"(?<=(?<![{WORD}-])(?!(?:{_NORM})-)"
-    r"(?P<letters>[A-ZÄÖÜ]{1,3}-[A-Z]{1,2}[ ]?|[A-Z]{2}[ -]\d{1,2}[ -][A-Z]{1,2}[ -]))"
-    rf"(?!(?:19|20)\d\d)\d{{4}}[EH]?(?![{WORD}-])"
-)
-"""Of a licence plate, also the letters."""
-_DEGREES = r"[+−-]?\d{1,3}\.\d{3,}"
-_COORDINATES = regex.compile(
-    rf"(?<![{WORD}.,])(?:{_DEGREES}°?[ ]?(?:[NS](?![{WORD}]))?[ ]?[,;/]?[ ]?{_DEGREES}(?:°?[ ]?[EWO](?![{WORD}])|°)"
-    rf"|[+−-]?\d\d\.\d{{4,}},[ ]?[+−-]?\d{{1,3}}\.\d{{4,}}(?![{WORD}%]))"
-)
 _MIXED = regex.compile(r"\p{Ll}[^\p{Lu}]*+\p{Lu}[^\p{Ll}]*+\p{Ll}|\d\p{L}++\d")
 _TWO_CAPITALS = regex.compile(r"(?:Mc|Mac|Fitz|De|Di|Du|La|Le|Van|Von)\p{Lu}\p{Ll}+")
 _MAIL = regex.compile(r"[^@]+@[\w-]+(?:\.[\w-]+)+")
@@ -178,36 +111,9 @@ _SPELLED_AMOUNT = regex.compile(
     r"[ ](?:euros?|dollars?|pounds?|francs?|rupees?|yen|yuan)(?!\w)",
     regex.IGNORECASE,
 )
-_STREET = (
-    r"(?:rue|avenue|av\.|boulevard|bd|route|chemin|allées?|place|impasse|quai|cours|square|passage|faubourg|"
-    r"calle|c/|avenida|avda\.|paseo|plaza|glorieta|camino|carretera|ronda|travesía|cuesta|callejón|"
-    r"via|viale|piazza|corso|vicolo|largo|rua|travessa|praça|estrada)"
-)
-_OF_STREET = (
-    r"(?:[ ](?:de|du|des|del|della|dei|da|do|dos|das|la|las|los|le|les|el|l['’]|d['’]|san|santa|don|doña)){0,3}"
-)
 _DETERMINER = regex.compile(
     r"(?i:de[rmns]|die|das|dies\w+|jed\w+|(?:k|m|d|s)?ein\w*|ihr\w*|unser\w*|euer|eur\w+|[ia]m|zu[mr]|beim|vom)"
     r"|[\p{Ll}]+e[nmrs]?"
-)
-_PLACE_OF_STREET = (
-    r"(?:Am|Im|Zum|Zur|Beim|Unterm|Überm|Hinterm|Vorm|An[ ]de[rnm]|Auf[ ]de[rm]|In[ ]de[rnm]|Hinter[ ]de[rm]|"
-    r"Vor[ ]de[rm]|Unter[ ]de[rn]|Bei[ ]de[rn]|(?:Alt|Neu|Ober|Unter|Lang|Klein|Groß)e[rs]?)"
-)
-_NO_STREET = (
-    r"(?:Haus|Raum|Zimmer|Kapitel|Seite|Jahr|Punkt|Absatz|Teil|Band|Etage|Stock|Block|Gleis|Saal|Halle|Abschnitt|"
-    rf"{'|'.join(MONTHS['de'].split())}|\p{{L}}+tag|Mittwoch)(?!\p{{L}})"
-)
-_GERMAN_STREET = (
-    rf"(?<!\w){_PLACE_OF_STREET}[ ](?!{_NO_STREET})\p{{Lu}}[\p{{L}}\p{{M}}-]+(?:[ ]\p{{Lu}}[\p{{L}}\p{{M}}-]+)?"
-    r"[ ]\d{1,3}[ ]?[a-d]?(?!\w)"
-)
-_NAMED = r"[ ]?\p{Lu}[\p{L}\p{M}'’-]*(?:[ ](?:(?:de|du|la|le|des|del|y|et)[ ]){0,2}\p{Lu}[\p{L}\p{M}'’-]*){0,3}"
-_ADDRESS = regex.compile(
-    rf"(?<!\w)(?:\d{{1,4}}(?:[ ]?(?:bis|ter|[a-c]))?,?[ ](?i:{_STREET}){_OF_STREET}{_NAMED}"
-    rf"|(?i:{_STREET}){_OF_STREET}{_NAMED},?[ ](?:n\.?[º°]?[ ]?)?\d{{1,4}}(?!\w)"
-    rf"|{_GERMAN_STREET})"
-    rf"(?:(?:,[ ]|[ ](?:à|en|a|in)[ ])(?:\d{{5}}[ ])?\p{{Lu}}[\p{{L}}\p{{M}}'’-]+)?"
 )
 _RUN = regex.compile(rf"(?<![{CASED}.@-]){NAME}")
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’-][\p{L}\p{M}]+)*")
@@ -240,22 +146,10 @@ _NO_SIGNS: Final = str.maketrans("", "", " .,'’")
 
 
 @in_plain_text
-def find_public(text: str) -> Iterator[Mention]:
-    """Identifiers that everybody may look up, places in a text, and versions: what stands in them is no value."""
-    for match in _PUBLIC_SPACED.finditer(text):
-        yield Mention(PUBLIC, match.start(), match.end(), match.group().casefold())
-
-
-@in_plain_text
 def find(text: str, around: str = "") -> Iterator[Mention]:
     """Values of a text by their shape; a normal form is in lower case, of numbers the digits alone. `around` are other
     texts of the same language, which say how words are written in it."""
-    yield from _accounts(text)
-    for match in _ADDRESS.finditer(text):
-        yield Mention(ADDRESS, match.start(), match.end(), " ".join(match.group().casefold().split()))
-    for match in _PLATE.finditer(text):
-        start, end = match.start("letters"), match.end()
-        yield Mention(CODE, start, end, text[start:end].casefold())
+    yield from search.find(text, pack.shapes())
     yield from _tokens(text)
     yield from _numbers(text)
     for match in _SPELLED.finditer(text):
@@ -265,26 +159,6 @@ def find(text: str, around: str = "") -> Iterator[Mention]:
         start, end = match.start("first"), match.end()
         yield Mention(AMOUNT, start, end, " ".join(text[start:end].casefold().split()))
     yield from _names(text, plain(around).text)
-
-
-def _accounts(text: str) -> Iterator[Mention]:
-    """Account numbers of a country's length, in any case; of other lengths in capitals."""
-    known: set[int] = set()
-    for match in _IBAN.finditer(text):
-        if length := _IBAN_LENGTH.get(match["country"].upper()):
-            start = match.start("country")
-            whole = _iban_of(length).match(text, start)
-            if whole and sum(map(str.isdigit, whole.group())) >= _LEAST_KEY:
-                known.add(start)
-                yield Mention(ACCOUNT, start, whole.end(), _NO_SEPARATORS.sub("", whole.group()).upper())
-    for match in _ACCOUNT.finditer(text):
-        if match.start() not in known and sum(map(str.isdigit, match.group())) >= _LEAST_KEY:
-            yield Mention(ACCOUNT, match.start(), match.end(), "".join(match.group().split()))
-
-
-@cache
-def _iban_of(length: int) -> regex.Pattern[str]:
-    return regex.compile(rf"[A-Za-z]{{2}}\d\d(?:[ .-]?[A-Za-z\d]){{{length - 4}}}(?![{WORD}])")
 
 
 def digits_of(text: str) -> tuple[str, list[tuple[int, int]]]:
@@ -355,9 +229,7 @@ def _is_code(word: str, digits: int, letters: int) -> bool:
 
 
 def _numbers(text: str) -> Iterator[Mention]:
-    """Groups of digits that are no year, no time and no measure; both numbers of a place on earth; amounts of money."""
-    for match in _COORDINATES.finditer(text):
-        yield Mention(NUMBER, match.start(), match.end(), "".join(filter(str.isdigit, match.group())))
+    """Groups of digits that are no year, no time and no measure; amounts of money."""
     for match in _GROUPS.finditer(text):
         value = match.group().rstrip(" .,/-(")
         value = value if "(" in value else value.rstrip(")")

@@ -11,11 +11,13 @@ from typing import Final
 
 import regex
 
-from leakmeter.text.entities import address, copied, date, email, person, phone, shapes
-from leakmeter.text.entities.fields import FIELD, SaidField
+from leakmeter.text.entities import address, copied, date, email, encoded, person, phone, shapes
+from leakmeter.text.entities.encoded import ENCODED
+from leakmeter.text.entities.fields import FIELD, SaidField, kind_of
 from leakmeter.text.entities.fields import find as said_fields
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE, TYPES, Mention, without_overlaps
-from leakmeter.text.entities.shapes import PUBLIC
+from leakmeter.text.entities.packs import pack, search
+from leakmeter.text.entities.packs.rule import PUBLIC
 from leakmeter.text.folding import plain
 from leakmeter.text.matching import Folded
 from leakmeter.text.structured import Field, TextRange
@@ -26,8 +28,9 @@ _NUMBER = regex.compile(r"\d(?:[ .()/-]{0,2}\d){3,}")
 RECOGNISED: Final = "recogniser"
 SHAPED: Final = "shape"
 SEARCHED: Final = (
-    "telephone numbers, e-mail and postal addresses, full dates, capitalised names, account numbers, amounts of money "
-    "from 100, keys, codes, and numbers of four digits or more, also in words"
+    "telephone, account, card and identity numbers, e-mail and postal addresses, full dates, capitalised names, "
+    "amounts of money from 100, keys, codes, and numbers of four digits or more, also in words, and values of the "
+    "documents in base64, hexadecimal digits, backwards or spelled"
 )
 """What is looked for without a list."""
 NOWHERE: Final = (
@@ -41,13 +44,15 @@ NOWHERE: Final = (
 class PersonalValue:
     type: str
     found_by: str
-    """`LISTED`, `RECOGNISED`, `FIELD` or `SHAPED`."""
+    """`LISTED`, `RECOGNISED`, `FIELD`, `ENCODED` or `SHAPED`."""
     start: int
     end: int
     fields: tuple[TextRange, ...] = ()
-    """Characters of the context where fields of records have it."""
+    """Characters of the context where fields of records have it, or that it says in a code."""
     is_reworded: bool = False
     """Whether these say it otherwise: rounded, or as another form of a date."""
+    is_encoded: bool = False
+    """Whether these say it in a code: `encoded.find` has compared it with them."""
     by_scores: bool = False
     """Whether words alone are no evidence of it; then it is `instead` where scores show nothing."""
     instead: tuple[PersonalValue, ...] = field(default=(), repr=False)
@@ -60,36 +65,64 @@ def find(
     *,
     region: str,
     listed: Sequence[tuple[int, int, str]] = (),
+    recognised: Sequence[tuple[int, int, str]] = (),
     entities: Sequence[tuple[int, int, str]] = (),
     fields: Sequence[Field] = (),
 ) -> list[PersonalValue]:
     """Values of an answer, in order, none overlapping; what the query says already is none. Values, names and words of
     the context tell what a word of the answer is; `listed` are (start, end, type) of what a list of the user's has in
-    the context, `entities` of what is known there in another way, and `fields` the values of its records."""
+    the context, `recognised` of what packs of the user know there, `entities` of what is known in another way, and
+    `fields` are the values of its records."""
     known = list(copied.find(text, context, region, entities))
     seen = list(shapes.find(text, f"{context}\n{query}"))
     shaped = [*seen, *(mention for mention, by_shape in known if by_shape)]
+    packed = list(search.find(text, pack.recognisers()))
+    in_documents = _in_documents(context, region, [*listed, *recognised, *entities], fields) if context else []
+    copies = list(encoded.find(text, context, query, in_documents))
     dates = (m for m in date.find(text, region) if date.is_value(m.value) and "x" not in m.value)
 
     def documented(*types: str) -> list[Mention]:
         return [mention for mention, by_shape in known if not by_shape and mention.type in types]
 
+    def of_packs(*types: str) -> list[Mention]:
+        return [mention for mention in packed if mention.type in types]
+
     ranks = [
-        (LISTED, list(_listed(text, context, listed))),
-        (LISTED, documented(*{kind for _, _, kind in entities}.difference(TYPES))),
+        (LISTED, _said(text, context, listed)),
+        (PUBLIC, _said(text, context, [place for place in recognised if place[2] == PUBLIC])),
+        (RECOGNISED, _said(text, context, [place for place in recognised if place[2] != PUBLIC])),
+        (LISTED, documented(*{kind for _, _, kind in entities}.difference(TYPES, pack.kinds()))),
         (RECOGNISED, [*email.find(text), *documented(EMAIL)]),
-        (PUBLIC, list(shapes.find_public(text))),
+        (ENCODED, [Mention(copy.kind, copy.start, copy.end, "") for copy in copies]),
+        (PUBLIC, list(search.find(text, pack.public()))),
+        (RECOGNISED, [*of_packs(*pack.kinds().difference(TYPES)), *documented(*pack.kinds().difference(TYPES))]),
         (SHAPED, [mention for mention in shaped if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
-        (RECOGNISED, [*address.find(text, region), *documented(ADDRESS)]),
-        (RECOGNISED, [*dates, *documented(DATE)]),
+        (RECOGNISED, [*address.find(text, region), *of_packs(ADDRESS), *documented(ADDRESS)]),
+        (RECOGNISED, [*dates, *of_packs(DATE), *documented(DATE)]),
         (RECOGNISED, [*phone.find(text, region), *documented(PHONE)]),
-        (RECOGNISED, [*_people(text, context, seen), *documented(PERSON)]),
+        (RECOGNISED, [*_people(text, context, seen), *of_packs(PERSON), *documented(PERSON)]),
         (SHAPED, [mention for mention in shaped if mention.type not in (PERSON, shapes.NAME_TYPE)]),
         (SHAPED, shaped),
     ]
     said = list(said_fields(text, fields, region))
     values = _resolved(text, query, ranks)
-    return _with_fields(text, query, ranks, values, said) if said else values
+    values = _with_fields(text, query, ranks, values, said) if said else values
+    places = {(copy.start, copy.end): copy.places for copy in copies}
+    return [
+        replace(value, fields=places[value.start, value.end], is_reworded=True, is_encoded=True)
+        if value.found_by == ENCODED
+        else value
+        for value in values
+    ]
+
+
+def _in_documents(
+    context: str, region: str, listed: Sequence[tuple[int, int, str]], fields: Sequence[Field]
+) -> list[tuple[str, str]]:
+    """Kinds and texts of the values that documents have, each once."""
+    places = [(kind, context[start:end]) for start, end, kind in listed]
+    known = [(value.type, value.text) for value in copied.known(context, region)]
+    return list(dict.fromkeys([*places, *known, *((kind_of(one.key), one.text) for one in fields if one.key)]))
 
 
 _Ranks = Sequence[tuple[str, Sequence[Mention]]]
@@ -115,7 +148,7 @@ def _with_fields(
         if not is_known(one) and by_place.setdefault((one.start, one.end), one) is one:
             levels[one.is_reworded, one.by_scores].append(Mention(one.kind, one.start, one.end, ""))
     out = []
-    for value in _resolved(text, query, [*ranks[:2], *((FIELD, of_level) for of_level in levels.values()), *ranks[2:]]):
+    for value in _resolved(text, query, [*ranks[:4], *((FIELD, of_level) for of_level in levels.values()), *ranks[2:]]):
         if value.found_by == FIELD:
             one = by_place[value.start, value.end]
             instead = tuple(other for other in values if other.start < value.end and value.start < other.end)
@@ -179,8 +212,10 @@ def is_unexplained(response: str, prompt: str) -> bool:
     return bool(missing and missing.difference(mention.value for mention in email.find(prompt)))
 
 
-def _listed(text: str, context: str, listed: Sequence[tuple[int, int, str]]) -> Iterator[Mention]:
+def _said(text: str, context: str, places: Sequence[tuple[int, int, str]]) -> list[Mention]:
+    """Where an answer says what stands in some places of the context, and its type."""
+    if not places:
+        return []
     answer = Folded(text)
-    for start, end, kind in listed:
-        for place in answer.places(context[start:end]):
-            yield Mention(kind, *place, text[slice(*place)])
+    known = dict.fromkeys((context[start:end], kind) for start, end, kind in places)
+    return [Mention(kind, *place, text[slice(*place)]) for value, kind in known for place in answer.places(value)]

@@ -1,0 +1,240 @@
+"""Counts of recognisers.md: labelled values of texts, and which of them recognisers and shapes name, without scores.
+
+python docs/results/recognisers.py FOLDER
+
+FOLDER has agents/pii_clinical_80.jsonl, agents/agentleak_single_200.jsonl, pubmedqa/ori_pqal.json and
+pii_synthetic/fakenamegenerator_3000.csv; what is missing is left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from faker import Faker
+
+from leakmeter.text.entities import values
+from leakmeter.text.matching import Folded, folded
+
+DRAWS = 200
+"""Of each identifier."""
+CLINICAL = {
+    "names": ("NAME_DOCTOR", "NAME_PATIENT", "NAME_RELATIVE", "NOMBRE_PERSONAL_SANITARIO", "NOMBRE_SUJETO_ASISTENCIA"),
+    "streets": ("LOCATION_STREET", "CALLE"),
+    "identifiers": (
+        *("ID", "ID_ASEGURAMIENTO", "ID_CONTACTO_ASISTENCIAL", "ID_SUJETO_ASISTENCIA"),
+        "ID_TITULACION_PERSONAL_SANITARIO",
+    ),
+    "dates": ("DATE", "FECHAS"),
+    "contacts": (
+        "CONTACT_EMAIL",
+        "CONTACT_FAX",
+        "CONTACT_PHONE",
+        "CORREO_ELECTRONICO",
+        "NUMERO_FAX",
+        "NUMERO_TELEFONO",
+    ),
+}
+PERSONS = frozenset(("name", "client_name", "patient_name", "employee_name", "full_name", "customer_name", "manager"))
+COUNTRIES = {"en": ("US", "GB", "CA", "AU"), "de": ("DE", "AT", "CH"), "es": ("ES", "MX"), "fr": ("FR", "BE")}
+REGIONS = {"en": "US", "de": "DE", "es": "ES", "fr": "FR"}
+SENTENCES = {
+    "en": {
+        "names": "Yesterday {} called about the invoice.",
+        "streets": "The parcel goes to {} on Friday.",
+        "contacts": "You reach the customer on {} after six.",
+        "dates": "The customer was born on {}, it says.",
+    },
+    "de": {
+        "names": "Gestern rief {} wegen der Rechnung an.",
+        "streets": "Das Paket geht am Freitag an {} und nicht weiter.",
+        "contacts": "Man erreicht die Kundin unter {} nach sechs.",
+        "dates": "Die Kundin ist am {} geboren.",
+    },
+    "es": {
+        "names": "Ayer llamó {} por la factura.",
+        "streets": "El paquete va a {} el viernes.",
+        "contacts": "Al cliente se le llama al {} por la tarde.",
+        "dates": "El cliente nació el {} según consta.",
+    },
+    "fr": {
+        "names": "Hier {} a appelé pour la facture.",
+        "streets": "Le colis va au {} vendredi.",
+        "contacts": "On joint le client au {} le soir.",
+        "dates": "Le client est né le {} selon la fiche.",
+    },
+}
+Drawer = Callable[[Faker], str]
+IDENTIFIERS: tuple[tuple[str, str, str, str, Drawer], ...] = (
+    ("en", "en_US", "SSN", "Her number is {} in the file.", lambda fake: fake.ssn()),
+    ("en", "en_GB", "national insurance number", "Her number is {} in the file.", lambda fake: fake.ssn()),
+    ("en", "en_CA", "social insurance number", "SIN: {} in the file.", lambda fake: fake.ssn()),
+    ("en", "en_GB", "IBAN", "Pay into {} by Friday.", lambda fake: fake.iban()),
+    ("en", "en_US", "card number", "The card is {} in the file.", lambda fake: fake.credit_card_number("visa16")),
+    ("en", "en_US", "card number, Amex", "The card is {} in the file.", lambda fake: fake.credit_card_number("amex")),
+    ("en", "en_US", "IPv4 address", "It came from {} at night.", lambda fake: fake.ipv4_public()),
+    ("en", "en_US", "IPv6 address", "It came from {} at night.", lambda fake: fake.ipv6()),
+    ("en", "en_US", "MAC address", "The device is {} by its label.", lambda fake: fake.mac_address()),
+    ("en", "en_US", "licence plate", "The number plate is {} as seen.", lambda fake: fake.license_plate()),
+    ("en", "en_US", "vehicle number", "The car is {} by its papers.", lambda fake: fake.vin()),
+    ("en", "en_US", "coordinates", "It lies at {}.", lambda fake: f"{fake.latitude():.4f}, {fake.longitude():.4f}"),
+    ("de", "de_DE", "Rentenversicherungsnummer", "Sozialversicherungsnummer {} laut Akte.", lambda fake: fake.rvnr()),
+    ("de", "de_DE", "IBAN", "Bitte auf {} zahlen.", lambda fake: fake.iban()),
+    ("de", "de_CH", "AHV number", "Die Nummer ist {} laut Akte.", lambda fake: fake.ssn()),
+    ("de", "de_DE", "licence plate", "Das Kennzeichen ist {} laut Akte.", lambda fake: fake.license_plate()),
+    ("es", "es_ES", "DNI or NIE", "El número es {} según consta.", lambda fake: fake.nif()),
+    ("es", "es_ES", "NIE", "El número es {} según consta.", lambda fake: fake.nie()),
+    ("es", "es_ES", "IBAN", "Pague en {} hoy.", lambda fake: fake.iban()),
+    ("es", "es_MX", "CURP", "La clave es {} según consta.", lambda fake: fake.curp()),
+    ("es", "es_ES", "licence plate", "La matrícula es {} según consta.", lambda fake: fake.license_plate()),
+    ("fr", "fr_FR", "NIR", "Son numéro est le {} au dossier.", lambda fake: fake.ssn()),
+    ("fr", "fr_FR", "IBAN", "Payez sur {} avant vendredi.", lambda fake: fake.iban()),
+    ("fr", "fr_FR", "licence plate", "La plaque est {} au dossier.", lambda fake: fake.license_plate()),
+    ("it", "it_IT", "codice fiscale", "Il codice è {} nel fascicolo.", lambda fake: fake.ssn()),
+    ("nl", "nl_NL", "BSN", "Het BSN is {} in het dossier.", lambda fake: fake.ssn()),
+    ("pl", "pl_PL", "PESEL", "PESEL: {} w aktach.", lambda fake: fake.pesel()),
+    ("pt", "pt_BR", "CPF", "O CPF é {} no processo.", lambda fake: fake.cpf()),
+    ("fi", "fi_FI", "henkilötunnus", "Tunnus on {} asiakirjassa.", lambda fake: fake.ssn()),
+    ("sv", "sv_SE", "personnummer", "Personnummer {} i akten.", lambda fake: fake.ssn()),
+)
+NAMED = {
+    "IBAN": "account",
+    "card number, Amex": "card number",
+    "IPv4 address": "IP address",
+    "IPv6 address": "IP address",
+}
+"""How these are called, where that differs."""
+Counts = dict[tuple[str, str, str], list[int]]
+
+
+def found(text: str, region: str) -> list[values.PersonalValue]:
+    return values.find(text, "", "", region=region)
+
+
+def is_named(start: int, end: int, some: list[values.PersonalValue]) -> bool:
+    """Whether half of the characters are in values."""
+    covered = sum(max(0, min(end, value.end) - max(start, value.start)) for value in some)
+    return 2 * covered >= end - start
+
+
+def clinical(path: Path, counts: Counts) -> None:
+    for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        some = found(row["text"], REGIONS[row["language"]])
+        for span in row["spans"]:
+            kind = next((kind for kind, labels in CLINICAL.items() if span["type"] in labels), None)
+            if kind is not None:
+                add(counts, "clinical", row["language"], kind, is_named(span["start"], span["end"], some))
+
+
+def agents(path: Path, counts: Counts) -> None:
+    """Values of records that answers of large models say word for word."""
+    for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        answer = row["messages"][-1]["content"]
+        some = found(answer, "US")
+        for key, value in row["vault"].items():
+            if isinstance(value, bool) or value is None or len(folded(str(value))) < 3:
+                continue
+            kind = "person fields" if key in PERSONS else "case_type, department" if key in _WORDS else "other fields"
+            for start, end in Folded(answer).places(str(value)):
+                add(counts, "AgentLeak", "en", kind, is_named(start, end, some))
+
+
+_WORDS = frozenset(("case_type", "department"))
+
+
+def columns(path: Path, counts: Counts) -> None:
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for language, countries in COUNTRIES.items():
+        for row in [row for row in rows if row["Country"] in countries][:DRAWS]:
+            month, day, year = row["Birthday"].split("/")
+            texts = {
+                "names": f"{row['GivenName']} {row['Surname']}",
+                "streets": row["StreetAddress"],
+                "contacts": row["TelephoneNumber"],
+                "dates": f"{month}/{day}/{year}" if row["Country"] == "US" else f"{day}.{month}.{year}",
+            }
+            for kind, text in texts.items():
+                start = SENTENCES[language][kind].index("{}")
+                some = found(SENTENCES[language][kind].format(text), row["Country"])
+                add(counts, "FakeNameGenerator", language, kind, is_named(start, start + len(text), some))
+
+
+def identifiers(counts: Counts) -> None:
+    for language, locale, kind, sentence, draw in IDENTIFIERS:
+        fake = Faker(locale)
+        fake.seed_instance(1)
+        start = sentence.index("{}")
+        for _ in range(DRAWS):
+            text = draw(fake)
+            some = found(sentence.format(text), locale[-2:])
+            add(counts, "identifiers", language, kind, is_named(start, start + len(text), some))
+            name = NAMED.get(kind, kind)
+            by_name = any(
+                value.type.startswith(name) or (kind == "DNI or NIE" and value.type in ("DNI", "NIE")) for value in some
+            )
+            add(counts, "identifiers by name", language, kind, by_name)
+
+
+def silence(path: Path, counts: Counts) -> Iterator[str]:
+    """Conclusions of abstracts, which have no personal data."""
+    conclusions = [row["LONG_ANSWER"] for row in json.loads(path.read_text(encoding="utf-8")).values()][:DRAWS]
+    for text in conclusions:
+        some = found(text, "US")
+        add(counts, "PubMedQA conclusions", "en", "without any value named", not some)
+        yield from (f"{value.type}: {text[value.start : value.end]}" for value in some)
+
+
+def add(counts: Counts, corpus: str, language: str, kind: str, is_found: bool) -> None:
+    counts[corpus, language, kind][0] += is_found
+    counts[corpus, language, kind][1] += 1
+
+
+def told(*parts: object) -> None:
+    sys.stdout.write(" ".join(map(str, parts)) + "\n")
+
+
+def speed(path: Path) -> None:
+    """Packs, and all that is asked of an answer, on answers and prompts of agents."""
+    rows: list[dict[str, Any]] = list(map(json.loads, path.read_text(encoding="utf-8").splitlines()))
+    text = "\n".join(str(message["content"]) for row in rows for message in row["messages"])
+    text = (text * (1_000_000 // len(text) + 1))[:1_000_000]
+    try:
+        from leakmeter.text.entities.packs import pack, search
+    except ImportError:
+        return
+    rules = (*pack.recognisers(), *pack.shapes(), *pack.public())
+    list(search.find(text[:10_000], rules))
+    started = time.process_time()
+    list(search.find(text, rules))
+    told(f"packs: {len(rules)} recognisers, {1 / (time.process_time() - started):.2f} MB/s")
+
+
+def main(folder: Path) -> None:
+    counts: Counts = defaultdict(lambda: [0, 0])
+    for name, reader in {
+        "agents/pii_clinical_80.jsonl": clinical,
+        "agents/agentleak_single_200.jsonl": agents,
+        "pii_synthetic/fakenamegenerator_3000.csv": columns,
+    }.items():
+        if (folder / name).exists():
+            reader(folder / name, counts)
+    identifiers(counts)
+    named: list[str] = []
+    if (folder / "pubmedqa/ori_pqal.json").exists():
+        named = list(silence(folder / "pubmedqa/ori_pqal.json", counts))
+    for (corpus, language, kind), (n_found, n) in counts.items():
+        told(f"{corpus} | {language} | {kind} | {n_found} of {n} | {100 * n_found / n:.0f} %")
+    told("named in conclusions:", "; ".join(named))
+    if (folder / "agents/agentleak_single_200.jsonl").exists():
+        speed(folder / "agents/agentleak_single_200.jsonl")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""Recognisers that are data: one TOML file a language or a domain, see `leakmeter.text.entities.packs.pack`."""

@@ -1,0 +1,157 @@
+"""One recogniser of a pack: what its table says, and what is refused of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import regex
+
+from leakmeter.errors import UsageError
+from leakmeter.text.entities import pattern
+from leakmeter.text.entities.mention import EMAIL, PHONE
+from leakmeter.text.entities.packs.checksums import CHECKSUMS
+from leakmeter.text.entities.packs.size import size_of
+from leakmeter.text.folding import WORD
+
+PUBLIC: Final = "public"
+"""Kind of what is no value."""
+KIND: Final = regex.compile(r"\p{L}[\p{L}\p{N} _()'’./-]{0,39}")
+"""Reports say it as a word of ours: nothing that is markup or an address anywhere."""
+_TO_DIGIT: Final = (0, 2, 5, 9, 16)
+"""Characters before the first digit of a value, up to which it is looked for near digits alone: few numbers, so that
+many recognisers are asked together."""
+_NEAR: Final = 40
+_MOST_NEAR: Final = 80
+"""Characters between a word and its value."""
+_RESERVED: Final = {
+    "other": "'other' is what nothing known calls personal or secret",
+    PHONE: "telephone numbers of all countries are found without a pack",
+    EMAIL: "e-mail addresses are found without a pack",
+}
+_TEXTS: Final = ("words", "starts", "before", "after", "examples", "counter_examples")
+_FIELDS: Final = frozenset(("kind", "pattern", "checksum", "shape", "meaning", "near", *_TEXTS))
+_ENDING: Final = r"\p{L}{0,15}"
+BEGINS: Final = rf"(?:(?<![{WORD}])|(?![{WORD}]))"
+_ENDS: Final = rf"(?:(?![{WORD}])|(?<![{WORD}]))"
+"""Where no cased letter or digit goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackRule:
+    """One recogniser of a pack."""
+
+    kind: str
+    checksum: str | None
+    is_shape: bool
+    is_meaning: bool
+    starts: tuple[str, ...]
+    """Texts that a value begins with; none of most."""
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    """Words, as `lower` writes them."""
+    inner: str
+    """What is asked of the characters from where a value begins."""
+    compiled: regex.Pattern[str]
+    """The same where it may begin; 'whole' is all that it matches."""
+    near: int
+    behind_word: regex.Pattern[str]
+    """The same, up to `near` characters from where it is asked."""
+    to_digit: int | None
+    """Characters before its first digit at most, one of a few numbers; None of a value without a digit so early."""
+    near_digit: regex.Pattern[str]
+    """The same, up to `to_digit` characters from where it is asked."""
+    examples: tuple[str, ...]
+    counter_examples: tuple[str, ...]
+    seconds: float | None
+    """That a search may take; None without a limit."""
+
+    @property
+    def is_of_digits(self) -> bool:
+        """Whether it is looked for near digits alone."""
+        return self.to_digit is not None and self.seconds is None and not self.before and not self.starts
+
+
+def rule_of(entry: Any, where: str, seconds: float | None) -> PackRule:
+    """A recogniser from its table. `where` begins the text of a `UsageError`: the pack, and which recogniser."""
+    if not isinstance(entry, dict):
+        raise UsageError(f"{where} has to be a table, [[recogniser]]")
+    kind = entry.get("kind")
+    if not isinstance(kind, str) or not KIND.fullmatch(kind):
+        raise UsageError(f"{where}: 'kind' has to be a name of up to 40 letters, digits, spaces and any of _()'./-")
+    where = f"{where} (kind '{kind}')"
+    if kind in _RESERVED:
+        raise UsageError(f"{where}: give another kind; {_RESERVED[kind]}")
+    if unknown := sorted(str(name) for name in entry.keys() - _FIELDS):
+        raise UsageError(f"{where}: '{unknown[0][:40]}' is not known; known are {', '.join(sorted(_FIELDS))}")
+    texts = {name: _texts(entry, name, where) for name in _TEXTS}
+    for name in ("examples", "counter_examples"):
+        if not texts[name]:
+            raise UsageError(f"{where}: '{name}' are missing; the recogniser is tested with them")
+    checksum = entry.get("checksum")
+    if checksum is not None and checksum not in CHECKSUMS:
+        raise UsageError(f"{where}: checksum {str(checksum)[:40]!r} is none of {', '.join(sorted(CHECKSUMS))}")
+    flags = {name: entry.get(name, False) for name in ("shape", "meaning")}
+    if wrong := [name for name, flag in flags.items() if not isinstance(flag, bool)]:
+        raise UsageError(f"{where}: '{wrong[0]}' has to be true or false")
+    if flags["meaning"] and seconds is not None:
+        raise UsageError(f"{where}: 'meaning' is for the packs of leakmeter; what stands in yours is a value by itself")
+    near = entry.get("near", _NEAR)
+    if isinstance(near, bool) or not isinstance(near, int) or not 0 <= near <= _MOST_NEAR:
+        raise UsageError(f"{where}: 'near' has to be a number from 0 to {_MOST_NEAR}")
+    source = _of_words(texts["words"]) if texts["words"] else entry.get("pattern")
+    if not isinstance(source, str) or not source or (texts["words"] and "pattern" in entry):
+        raise UsageError(f"{where}: 'pattern' has to be a text, or 'words' a list of texts")
+    n_before = size_of(source, f"{where}: the pattern").to_digit
+    to_digit = None if n_before is None else next((most for most in _TO_DIGIT if n_before <= most), None)
+    alone = pattern.compiled(source, f"{where}: the pattern", is_bounded=True)
+    if not texts["starts"] and alone.fullmatch("") is not None:
+        raise UsageError(f"{where}: the pattern matches the empty text; it has to need a character at least")
+    starts = "|".join(regex.escape(start) for start in sorted(texts["starts"], key=len, reverse=True))
+    inner = rf"(?:{starts})(?:{source}){_ENDS}"
+    whole = rf"{BEGINS}(?P<whole>{inner})"
+    return PackRule(
+        kind=kind,
+        checksum=checksum,
+        is_shape=flags["shape"],
+        is_meaning=flags["meaning"],
+        starts=texts["starts"],
+        before=tuple(map(lower, texts["before"])),
+        after=tuple(map(lower, texts["after"])),
+        inner=inner,
+        compiled=regex.compile(whole),
+        near=near,
+        behind_word=_within(near, whole),
+        to_digit=to_digit,
+        near_digit=_within(to_digit or 0, whole),
+        examples=texts["examples"],
+        counter_examples=texts["counter_examples"],
+        seconds=seconds,
+    )
+
+
+def _of_words(words: Sequence[str]) -> str:
+    """A pattern of words, in any case, in which a star stands for letters."""
+    longest_first = sorted(words, key=len, reverse=True)
+    alternatives = "|".join(_ENDING.join(map(regex.escape, word.split("*"))) for word in longest_first)
+    return rf"(?i:{alternatives})"
+
+
+def _within(n_characters: int, whole: str) -> regex.Pattern[str]:
+    return regex.compile(rf"(?s:.{{0,{n_characters}}}?){whole}")
+
+
+def _texts(entry: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
+    texts = entry.get(name, [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise UsageError(f"{where}: '{name}' has to be a list of texts")
+    return tuple(texts)
+
+
+def lower(text: str) -> str:
+    """A text in small letters, sign by sign: one becomes one."""
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        lowered = "".join(small if len(small := sign.lower()) == 1 else sign for sign in text)
+    return lowered
