@@ -9,7 +9,7 @@ import pytest
 
 from leakmeter.cli import main
 
-KEY = "tk_4f9a0c77d1e2b35f6a80"
+KEYS = {"tk_4f9a0c77d1e2b35f6a80": "key or password", "AKIAQ2W3E4R5T6Y7ZAPS": "AWS access key"}
 
 
 def _printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -19,21 +19,24 @@ def _printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
-def test_a_key_is_printed_whole_only_where_that_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_is_printed_whole_only_where_that_is_asked(
+    key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     note = tmp_path / "note.txt"
-    note.write_text(f"The key of the door is {KEY}. The shop opens at nine.", encoding="utf-8")
+    note.write_text(f"The key of the door is {key}. The shop opens at nine.", encoding="utf-8")
     words = ["influence", "--model", "toy", "--context-file", str(note), "--query", "What is the key?"]
-    words += ["--response", f"The key is {KEY}.", "--out", str(tmp_path / "runs"), "--explain"]
+    words += ["--response", f"The key is {key}.", "--out", str(tmp_path / "runs"), "--explain"]
     out = _printed(capsys, *words)
-    assert "key or password" in out
-    assert KEY not in out
-    assert KEY[:4] + "•" in out
-    assert KEY in _printed(capsys, *words, "--show-secrets")
-    assert KEY in _printed(capsys, *words, "--json")
+    assert KEYS[key] in out
+    assert key not in out
+    assert key[:4] + "•" in out
+    assert key in _printed(capsys, *words, "--show-secrets")
+    assert key in _printed(capsys, *words, "--json")
     (run,) = (tmp_path / "runs").iterdir()
     page, told = tmp_path / "page.html", tmp_path / "note.md"
     how = ["report", str(run), "--html", str(page), "--markdown", str(told)]
     _printed(capsys, *how)
-    assert KEY not in unescape(told.read_text(encoding="utf-8"))
+    assert key not in unescape(told.read_text(encoding="utf-8"))
     _printed(capsys, *how, "--show-secrets")
-    assert KEY in unescape(told.read_text(encoding="utf-8"))
+    assert key in unescape(told.read_text(encoding="utf-8"))
