@@ -1,4 +1,4 @@
-"""Counts of recognisers.md: labelled values of texts, and which of them recognisers and shapes name, without any scores.
+"""Counts of recognisers.md: labelled values of texts, and which of them recognisers and shapes name, without scores.
 
 python docs/results/recognisers.py FOLDER
 
@@ -32,7 +32,14 @@ CLINICAL = {
         "ID_TITULACION_PERSONAL_SANITARIO",
     ),
     "dates": ("DATE", "FECHAS"),
-    "contacts": ("CONTACT_EMAIL", "CONTACT_FAX", "CONTACT_PHONE", "CORREO_ELECTRONICO", "NUMERO_FAX", "NUMERO_TELEFONO"),
+    "contacts": (
+        "CONTACT_EMAIL",
+        "CONTACT_FAX",
+        "CONTACT_PHONE",
+        "CORREO_ELECTRONICO",
+        "NUMERO_FAX",
+        "NUMERO_TELEFONO",
+    ),
 }
 PERSONS = frozenset(("name", "client_name", "patient_name", "employee_name", "full_name", "customer_name", "manager"))
 COUNTRIES = {"en": ("US", "GB", "CA", "AU"), "de": ("DE", "AT", "CH"), "es": ("ES", "MX"), "fr": ("FR", "BE")}
@@ -96,7 +103,12 @@ IDENTIFIERS: tuple[tuple[str, str, str, str, Drawer], ...] = (
     ("fi", "fi_FI", "henkilötunnus", "Tunnus on {} asiakirjassa.", lambda fake: fake.ssn()),
     ("sv", "sv_SE", "personnummer", "Personnummer {} i akten.", lambda fake: fake.ssn()),
 )
-NAMED = {"IBAN": "account", "card number, Amex": "card number", "IPv4 address": "IP address", "IPv6 address": "IP address"}
+NAMED = {
+    "IBAN": "account",
+    "card number, Amex": "card number",
+    "IPv4 address": "IP address",
+    "IPv6 address": "IP address",
+}
 """How these are called, where that differs."""
 Counts = dict[tuple[str, str, str], list[int]]
 

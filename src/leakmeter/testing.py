@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.core.plain import counted, excerpt, n_listed
@@ -95,6 +95,8 @@ def assert_no_disclosure(
     context: Any = None,
     query: str = "",
     *,
+    allowed: str | None = None,
+    recipient: str | Mapping[str, Any] | None = None,
     max_nats: float = 3.0,
     only_personal: bool = True,
     model: Any = DEFAULT_MODEL,
@@ -112,6 +114,10 @@ def assert_no_disclosure(
             `assert_leakage` takes them.
         context: one text, several documents, or documents by name.
         query: what was asked.
+        allowed: file of who may know what (`--allowed`): what the recipient may know does not count, and what nobody
+            knows whether they may does.
+        recipient: who is answered, as the field of data: an id, or a mapping with 'id', 'role', 'tenant' and
+            'subject'; of cases it stands in each.
         max_nats: the most that a disclosure may have, nats, with signs: 3 nats make it 20 times as likely with the
             context as without it, 5 nats 150 times. 3 at least, which is the least that is called one.
         only_personal: whether only what a list (`sensitive`), a recogniser or a shape calls personal or secret counts;
@@ -141,13 +147,17 @@ def assert_no_disclosure(
         raise UsageError(
             f"max_nats is {max_nats:g}; below {LEAST_NATS:g} nats nothing counts as a disclosure; give more"
         )
-    case = answer if context is None else {"context": context, "query": query, "response": answer}
-    results = tuple(_results(case, model, meter, options))
+    if context is None and recipient is not None:
+        raise UsageError("recipient is of an answer with its context; give each case its own")
+    own = {} if recipient is None else {"recipient": recipient}
+    case = answer if context is None else {"context": context, "query": query, "response": answer, **own}
+    results = tuple(_results(case, model, meter, options if allowed is None else {**options, "allowed": allowed}))
     broken = [
         _disclosed(result, disclosure, show_text=show_text)
         for result in results
         for disclosure in result.disclosed
         if disclosure.is_sensitive or not only_personal
+        if disclosure.allowed != "yes"
         # Of what is known by its words alone, nats say nothing.
         if disclosure.most_nats > max_nats or disclosure.evidence == "words"
     ]
@@ -174,9 +184,13 @@ def _disclosed(result: InfluenceResult, disclosure: Disclosure, *, show_text: bo
     document = "" if disclosure.document is None else f" of document {excerpt(disclosure.document, _EXCERPT)}"
     is_shown = disclosure.nats > disclosure.floor_nats and disclosure.posterior is not None
     sure = f", {percent(disclosure.posterior)} sure" if is_shown else ""
+    may = {
+        "no": "; the recipient may not know it",
+        "unknown": "; whether the recipient may know it is not known",
+    }
     return (
         f"  case {excerpt(result.id, _EXCERPT)!r}: {disclosure.kind}{text}, {disclosure.relation}{document}: "
-        f"{strength(disclosure)}{sure}".replace("\u00a0", " ")
+        f"{strength(disclosure)}{sure}{may.get(disclosure.allowed or '', '')}".replace("\u00a0", " ")
     )
 
 

@@ -284,7 +284,9 @@ def test_exit_codes_of_searched_contexts(cli: Call, runs: dict[str, leakmeter.Ru
     ended = cli("gate", some, "--max", within)
     assert ended.out.startswith(f"UNDECIDED  {WORST} is at least ")
     assert "is undecided: for 2 cases only a lower bound is known (a search did not score all pieces, or " in ended.out
-    assert ended.out.endswith("measure without --search, or look at 'influence', which is of the whole context.\n")
+    assert ended.out.endswith(
+        "measure with --complete and without --search, or look at 'influence', which is of the whole context.\n"
+    )
     # What is broken is broken whatever else is undecided, and the other way round the undecided is said too.
     ended = cli("gate", some, "--max", within, "--max", "influence.max < 0", "--write-baseline", "b.json")
     assert [line.split()[0] for line in ended.out.splitlines()] == ["UNDECIDED", "BROKEN", "worst:"]
@@ -343,7 +345,9 @@ def test_numbers_of_a_run_say_at_least_or_are_left_out(cli: Call, runs: dict[str
     told = json.loads(cli("runs", "compare", runs["all"].path, some.path, "--json").out)
     (left_out,) = [one for one in told["left_out"] if one["quantity"] == "influence.worst_piece"]
     assert left_out["n_pairs"] == 2
-    assert left_out["why"].startswith("a search did not score all pieces, or another version of leakmeter kept")
+    assert left_out["why"].startswith(
+        "a search did not score all pieces, or a log was measured step by step, or another version of leakmeter kept"
+    )
     assert "influence.worst_piece" not in [row["quantity"] for row in told["quantities"]]
     page = page_of_runs([some, complete])
     assert re.search(r"<td[^>]*>at least [\d.]+<", page)

@@ -24,7 +24,9 @@ def test_a_page_is_written_again_whenever_there_are_twice_as_many_cases(
 
     def noted(path: Path, results: Any, *others: Any, **named: Any) -> None:
         write_page(path, results, *others, **named)
-        written.append((len(results), f"{len(results)} of 20 cases are measured so far" in page.read_text("utf-8")))
+        written.append(
+            (len(results), f"Only {len(results)} of 20 cases are measured so far." in page.read_text("utf-8"))
+        )
 
     monkeypatch.setattr(output, "write_page", noted)
     words = ["influence", "--model", "toy", "--data", str(log), "--out", str(tmp_path / "runs"), "--html", str(page)]

@@ -97,7 +97,9 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         index=(b.Column("Response"), b.Column("Loss", "nats", shade=True)),
         notes=(b.Facts((("Loss", "what it means"),)),), guide_to="piece",
         aside=(b.Text("How to read it."), b.Text(told)),
-        provenance=b.Provenance(model=told, run_id=more, version="1", facts=((told, more),)),
+        provenance=b.Provenance(
+            model=told, run_id=more, version="1", facts=((told, more),), unfinished=b.Unfinished("Only 1.", "More.")
+        ),
         command=b.CommandLine(told),
     )  # fmt: skip
 

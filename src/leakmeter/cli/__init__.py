@@ -147,7 +147,7 @@ _COMMANDS: Final = (
                     "samples/traces.jsonl",
                     "samples/traces.jsonl --recipient user.id --keep-texts",
                 ),
-                "--ledger --model --recipient --documents --sensitive --keep-texts --format --search",
+                "--ledger --model --recipient --documents --sensitive --allowed --keep-texts --format --search",
             ),
             "show": Short(
                 (

@@ -52,6 +52,7 @@ def add(
     entity_patterns: Path | None = None,
     ner: str | None = None,
     sensitive: Path | None = None,
+    allowed: Path | None = None,
     pack: Annotated[list[str] | None, Parameter(negative="")] = None,
     answered_by: Annotated[list[str] | None, Parameter(negative="")] = None,
     conditions_hold: FlagOption = False,
@@ -92,6 +93,8 @@ def add(
     sensitive
         File of values that are personal or secret to you: a .csv table with a column for each type of value, or lines
         TYPE = REGEX.
+    allowed
+        File of who may know what, .toml or .csv: budgets then count only what recipients are not known to be allowed.
     pack
         File of further recognisers, a TOML pack of a language or a domain; repeat for several.
     answered_by
@@ -133,6 +136,7 @@ def add(
         entity_patterns=None if entity_patterns is None else str(entity_patterns),
         ner=ner,
         sensitive=None if sensitive is None else str(sensitive),
+        allowed=None if allowed is None else str(allowed),
         pack=None if pack is None else tuple(pack),
         keep_texts=keep_texts,
         answered_by=tuple(answered_by or ()),

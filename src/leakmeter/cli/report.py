@@ -19,6 +19,7 @@ def report(
     figures: Path | None = None,
     latex: Path | None = None,
     public: FlagOption = False,
+    show_secrets: FlagOption = False,
 ) -> None:
     """Write the HTML report of finished runs or of a study, and figures for a paper.
 
@@ -41,6 +42,8 @@ def report(
         Also write a study's tables as LaTeX (booktabs), each with caption, label and notes.
     public
         Write only what may be published, of a bounded decoding or of generated texts.
+    show_secrets
+        Write keys and passwords whole into Markdown; otherwise it has their first characters alone.
     """
     from leakmeter.commands.studies.study_report import MARKDOWN, is_study, page_of_study, tables_of
     from leakmeter.results.result import saved
@@ -67,20 +70,22 @@ def report(
     if latex is not None:
         output.tell(f"tables: {latex} (private, readable by you alone)")
     if markdown is not None:
-        saved(markdown, _as_markdown([run, *others], public=public), public=public)
+        saved(markdown, _as_markdown([run, *others], public=public, show_secrets=show_secrets), public=public)
         output.tell_page(markdown, public=public)
 
 
-def _as_markdown(paths: list[Path], *, public: bool) -> str:
+def _as_markdown(paths: list[Path], *, public: bool, show_secrets: bool) -> str:
     from leakmeter.engine.loading import load_run
     from leakmeter.products.pages.render import report_of_runs
     from leakmeter.report import markdown
+    from leakmeter.report.masked import masked
 
     runs = [load_run(path) for path in paths]
     if public:
         results = [published(result) for result in runs[0]]
         return markdown.text(type(results[0]).report(results))
-    return markdown.text(runs[0].report() if len(runs) == 1 else report_of_runs(runs))
+    report = runs[0].report() if len(runs) == 1 else report_of_runs(runs)
+    return markdown.text(report if show_secrets else masked(report, report.secrets))
 
 
 def _write_pages(paths: list[Path], html: Path, figures: Path | None, *, public: bool) -> None:

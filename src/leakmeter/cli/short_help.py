@@ -23,7 +23,7 @@ _PANELS: Final = {
     "Model": "--model --dtype --device --memory",
     "Output": "--html --json --explain --out --name --dry-run --no-cache --write-redacted --public --csv --junit",
     "Drawn answers": "--samples --max-new-tokens --min-new-tokens --temperature --seed --nonce",
-    "Personal data": "--region --sensitive --pack --entity-patterns --ner --swap --swap-seed",
+    "Personal data": "--region --sensitive --allowed --pack --entity-patterns --ner --swap --swap-seed",
     "Long contexts": "--truncate --max-context-tokens --search --audit --audit-rounds",
     "Served model": "--tokenizer --allow-remote --concurrency --price-per-million",
     "Workers": "--threads --on --workers --gpus-per-worker --allow-mixed --part",

@@ -21,6 +21,7 @@ from leakmeter.core.plain import as_unicode
 from leakmeter.core.quantity import watched
 from leakmeter.core.urls import place_of
 from leakmeter.errors import LeakmeterError, UsageError
+from leakmeter.report.blocks import Unfinished
 
 if TYPE_CHECKING:
     from leakmeter.commands.options import CaseSource
@@ -160,7 +161,7 @@ def run_cases(
             n_all = n_cases // plan.measure.parts
             output.tell(f"{len(shown):,} of {n_all:,} cases{of_part} are measured; {why}")
         raise
-    unfinished = ""
+    unfinished: Unfinished | None = None
     if order is not None and limit is not None:
         # Results are those of the order of the cases, whatever the order in which they were measured.
         ids = ready.prepared.ids
@@ -178,9 +179,15 @@ def run_cases(
         return shown
     if not run.json:
         # Who publishes a guarantee publishes its conditions.
-        output.print_results(shown, n_left_out=len(kept.problems), explain=run.explain or public, unfinished=unfinished)
-    elif unfinished:
-        output.tell(unfinished)
+        output.print_results(
+            shown,
+            n_left_out=len(kept.problems),
+            explain=run.explain or public,
+            show_secrets=run.show_secrets,
+            unfinished=unfinished,
+        )
+    elif unfinished is not None:
+        output.tell(f"{unfinished.only} {unfinished.details}")
     if run.html is not None:
         place = None if unfinished else Path(directory.place)
         output.write_page(run.html, shown, command, place, n_left_out=len(kept.problems), unfinished=unfinished)
@@ -206,9 +213,9 @@ class _GrowingPage:
     def grow(self, shown: Sequence[AnyResult]) -> None:
         if self._next <= len(shown) < self._n_cases:
             self._next = 2 * len(shown)
-            so_far = (
-                f"{len(shown):,} of {self._n_cases:,} cases are measured so far. This page is written again when there "
-                "are twice as many, and at the end."
+            so_far = Unfinished(
+                f"Only {len(shown):,} of {self._n_cases:,} cases are measured so far.",
+                "This page is written again when there are twice as many, and at the end.",
             )
             output.write_page(self._path, shown, self._command, None, unfinished=so_far)
 
@@ -229,7 +236,7 @@ def _time_limit_of(run: RunOptions, plan: Plan) -> TimeLimit | None:
 
 def _proven(
     order: Order, limit: TimeLimit, parts: Sequence[Sequence[str]], done: Container[str], found: Container[str]
-) -> str:
+) -> Unfinished:
     """What the cases that were looked at within a limit prove of the others, by the ids of the cases of each part."""
     are_done = [number for number, ids in enumerate(parts) if all(id_ in done for id_ in ids)]
     are_found = [number for number in are_done if any(id_ in found for id_ in parts[number])]
@@ -243,7 +250,7 @@ def _is_found(result: AnyResult) -> bool:
 
 def _show_interrupted(shown: Sequence[AnyResult], n_cases: int, run: RunOptions, command: str) -> None:
     if not run.json:
-        output.print_results(shown, n_cases, explain=run.explain)
+        output.print_results(shown, n_cases, explain=run.explain, show_secrets=run.show_secrets)
     if run.html is not None:
         output.write_page(run.html, shown, command, None, n_cases)
         output.tell_page(run.html, public=type(shown[0]).is_public)

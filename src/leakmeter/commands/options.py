@@ -126,6 +126,9 @@ class RunOptions(LoadingOptions, _NamedModel):
     """A name for the run, which `leakmeter runs list` and pages show; it changes neither numbers nor the run's id."""
     html: Path | None = None
     """Also write the report to this file."""
+    show_secrets: bool = False
+    """Print keys and passwords whole; otherwise a terminal shows their first characters alone. JSON and pages have them
+    whole."""
     explain: bool = False
     """Print the conditions, the caveats, how it was measured and texts in colours too."""
     json: bool = False

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from leakmeter.commands.studies.study_report import StudyTables
-    from leakmeter.report.blocks import Report
+    from leakmeter.report.blocks import Report, Unfinished
     from leakmeter.results.result import AnyResult
 
 
@@ -157,7 +157,7 @@ def write_page(
     n_cases: int | None = None,
     *,
     n_left_out: int = 0,
-    unfinished: str = "",
+    unfinished: Unfinished | None = None,
 ) -> None:
     kind = type(results[0])
     page = kind.render_page(
@@ -197,21 +197,25 @@ def print_results(
     *,
     n_left_out: int = 0,
     explain: bool = False,
-    unfinished: str = "",
+    show_secrets: bool = False,
+    unfinished: Unfinished | None = None,
 ) -> None:
     """Print one result whole, or the summary and worst cases of several of one kind; `n_cases` is the number of all
-    cases where these are the first, `n_left_out` of those that could not be used; `unfinished` says what a limit of
-    time left undone."""
+    cases where these are the first, `n_left_out` of those that could not be used; `unfinished` says that cases
+    are left."""
     from leakmeter.report.blocks import Provenance
 
     provenance = Provenance(n_left_out=n_left_out, unfinished=unfinished)
-    print_report(type(results[0]).report(results, provenance=provenance, n_cases=n_cases), explain=explain)
+    report = type(results[0]).report(results, provenance=provenance, n_cases=n_cases)
+    print_report(report, explain=explain, show_secrets=show_secrets)
 
 
-def print_report(report: Report, *, explain: bool) -> None:
+def print_report(report: Report, *, explain: bool, show_secrets: bool = False) -> None:
+    """Print a report, without what is to be read of keys and passwords unless they are shown."""
     from leakmeter.report import console as drawn
+    from leakmeter.report.masked import masked
 
-    console().print(drawn.view(report, explain=explain))
+    console().print(drawn.view(report if show_secrets else masked(report, report.secrets), explain=explain))
 
 
 def print_tables(tables: StudyTables, *, explain: bool) -> None:

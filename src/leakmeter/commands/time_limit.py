@@ -16,6 +16,7 @@ import numpy as np
 
 from leakmeter.core.plain import counted
 from leakmeter.errors import UsageError
+from leakmeter.report.blocks import Unfinished
 from leakmeter.stats.hypergeometric import upper_limit
 
 _TIME: Final = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smh])")
@@ -56,7 +57,7 @@ class Order:
         ranked = sorted(range(n), key=lambda part: -telling[part])
         return cls(tuple(dict.fromkeys(chain.from_iterable(zip(ranked, drawn, strict=True)))), tuple(drawn))
 
-    def proves(self, limit: TimeLimit, found: Collection[int], done: Collection[int], noun: str) -> str:
+    def proves(self, limit: TimeLimit, found: Collection[int], done: Collection[int], noun: str) -> Unfinished:
         """What those that are `done` prove of the others, in sentences; `found` are those among them that disclose
         something personal or secret. The bound is that of Buonaccorsi (1987) for draws without replacement."""
         n, n_done = len(self.parts), len(done)
@@ -64,9 +65,10 @@ class Order:
         n_found = sum(part in found for part in begun)
         most = max(0, upper_limit(n, len(begun), n_found, _ALPHA) - len(found))
         left = n - n_done
-        return (
-            f"{n_done:,} of {counted(n, noun)} were looked at within {limit.text}: {len(begun):,} drawn at random, "
-            f"and {n_done - len(begun):,} that looked most telling. {len(found):,} of them disclose personal or secret "
-            f"data, {n_found:,} of those drawn at random. So at most {min(most, left):,} of the {left:,} that were not "
-            f"looked at do ({min(most, left) / max(1, left):.1%}), with 95\u00a0% confidence."
+        return Unfinished(
+            f"Only {n_done:,} of {counted(n, noun)} were looked at within {limit.text}.",
+            f"{len(begun):,} of these were drawn at random, and {n_done - len(begun):,} looked most telling. "
+            f"{len(found):,} of them disclose personal or secret data, {n_found:,} of those drawn at random. So at "
+            f"most {min(most, left):,} of the {left:,} that were not looked at do "
+            f"({min(most, left) / max(1, left):.1%}), with 95\u00a0% confidence.",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
@@ -16,6 +17,7 @@ TURN_ROLES: Final = (*SYSTEM_ROLES, "user", "assistant")
 _UNSAID: Final = (
     *(("decoding", None), ("retrieved", ()), ("fixed", False)),
     *(("calls", ()), ("emission", None), ("begun", None)),
+    *(("owner", None), ("tenant", None), ("readers", ()), ("recipient", None)),
 )
 _EMPTY: Final = len("{}")
 """Characters of arguments that say nothing."""
@@ -29,6 +31,30 @@ that anybody sees."""
 class Document:
     name: str
     text: str
+    owner: str | None = None
+    """Whom it belongs to, or is about, as far as the log says."""
+    tenant: str | None = None
+    """The customer, team or the like whose it is."""
+    readers: tuple[str, ...] = ()
+    """Ids, roles and tenants that may read it; empty where the log says nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """Who received an answer, as far as the log says. A tool, an agent or a memory is known by its emission."""
+
+    id: str | None = None
+    roles: tuple[str, ...] = ()
+    tenant: str | None = None
+    subjects: tuple[str, ...] = ()
+    """Owners whose documents are the recipient's own, beside those of the id: what they are the subject of."""
+    may_know: tuple[str, ...] | None = None
+    """Fields of records that the log says they may know; None where it says nothing."""
+    may_not_know: tuple[str, ...] | None = None
+
+    @property
+    def lists(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+        return self.may_know, self.may_not_know
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +114,8 @@ class Case:
     """How the response was chosen, one of `DECODINGS`, where that is known."""
     emission: Emission | None = None
     """What the response was in a conversation; None of one that is a question and an answer alone."""
+    recipient: Recipient | None = None
+    """Who received the answer, where the log says so."""
     begun: Message | None = None
     """What the model had said in its turn before the response. The last call, if there is one, is the one whose
     arguments the response is, and has none."""
@@ -115,11 +143,32 @@ class Case:
     def has_unmarked_context(self) -> bool:
         """Whether it is a chat without a marked retrieved text: the turn that asks may hold some."""
         # A message with a name of its own is marked as a document, and so is what a tool has answered.
-        names = (f"{message.role} {number}" for number, message in enumerate(self.messages, 1))
-        own = {message.name for message, name in zip(self.messages, names, strict=True) if message.name != name}
+        own = self._own_names
         return bool(self._beside_query) and not any(
             message.retrieved or message.role not in TURN_ROLES or message.name in own for message in self._beside_query
         )
+
+    @property
+    def own_words(self) -> frozenset[str]:
+        """Names of what of the context the user said earlier in the chat; none of a document in their turn."""
+        named = self._own_names
+        said = Counter(
+            part.name
+            for message in self._beside_query
+            if message.role == "user" and not message.retrieved and message.name not in named
+            for part in message.parts
+            if part.text and part.name.partition(", part ")[0] == message.name
+        )
+        # Of what goes by the same name as a document it is not known whose words it is.
+        return frozenset(
+            name for name, n in Counter(part.name for part in self.context_documents).items() if n == said[name]
+        )
+
+    @property
+    def _own_names(self) -> set[str]:
+        """Names of messages that are more than a role and a number: those of documents."""
+        names = (f"{message.role} {number}" for number, message in enumerate(self.messages, 1))
+        return {message.name for message, name in zip(self.messages, names, strict=True) if message.name != name}
 
     @property
     def _beside_query(self) -> tuple[Message, ...]:

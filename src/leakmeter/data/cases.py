@@ -50,13 +50,14 @@ from leakmeter.data.named import DatasetRecord
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
 from leakmeter.data.proposed import ROLES, contexts_among, proposed_cases, proposed_mapping, text_paths
+from leakmeter.data.recipients import RECIPIENT, is_recipient, recipient_of, whose_of
 from leakmeter.data.rows import DataRow, read_rows, text_lines
 from leakmeter.data.shape import Shape, shape_of
 from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
 from leakmeter.text.entities.values import NOWHERE, is_unexplained
 from leakmeter.text.repeats import is_repeated
 
-FIELDS: Final = ("id", "context", "query", "response", "decoding", "reference", "messages")
+FIELDS: Final = ("id", "context", "query", "response", "decoding", "reference", "messages", RECIPIENT)
 NATIVE: Final = "native"
 MARKED: Final = "marked"
 """A field that presets give beside messages: documents that stand in them word for word, and are the context."""
@@ -74,6 +75,7 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "messages": ("conversation", "conversations", "chat", "dialog", "turns"),
     "id": ("case_id", "uuid", "key"),
     "decoding": (),
+    RECIPIENT: (),
 }
 # What a table's rows were numbered with when it was written.
 _INDEX = re.compile(r"\s*|Unnamed: .*|__index_level_0__", re.DOTALL)
@@ -204,6 +206,8 @@ def cases_of(
                 is_nothing = not (found.cases or found.n_before_reading)
                 if is_nothing or any(each.case.response is None for each in found.cases):
                     _check_unanswered(row, shape, on_rows)
+            of_preset = content.get(RECIPIENT) if preset is not None and isinstance(content, Mapping) else None
+            found = _with_recipient(found, row, shape, of_preset, is_own=preset is None)
             if found.cases and (preset is not None or any(each.case.messages for each in found.cases)):
                 held = row.content if isinstance(row.content, dict) else {}
                 n_hidden += _has_hidden(held, found, emissions)
@@ -260,6 +264,23 @@ def cases_of(
         tuple(notes),
         tuple(_texts_of_first(cases[0], quiet=quiet_texts)) if is_chosen else (),
     )
+
+
+def _with_recipient(found: ChatCases, row: DataRow, shape: Shape, of_preset: object, *, is_own: bool) -> ChatCases:
+    """Cases with the recipient that their row says, where their format says none. In a record of another tool
+    (`is_own` is false) the field may be something else."""
+    held = row.fields if isinstance(row.content, Mapping) else {}
+    said = shape.recipient_in(held, row.where) if of_preset is None or shape.names_recipient else of_preset
+    if not is_own and not shape.names_recipient and isinstance(said, Mapping) and not is_recipient(said):
+        return found
+    recipient = recipient_of(said, row.where)
+    if recipient is None:
+        return found
+    cases = [
+        each if each.case.recipient is not None else replace(each, case=replace(each.case, recipient=recipient))
+        for each in found.cases
+    ]
+    return replace(found, cases=cases)
 
 
 def _wanted(found: ChatCases, emissions: EmissionOptions) -> ChatCases:
@@ -353,7 +374,9 @@ def _known(
     if row.is_table and left_out and not _needed(fields) and all(name in left_out for name in unknown):
         return {name: value for name, value in fields.items() if name in FIELDS}
     has_chat = "messages" in fields
-    missing = [name for name in FIELDS if name not in fields and not (has_chat and name in ("query", "context"))]
+    # A column of another name is no recipient that was misspelled.
+    optional = ("query", "context", RECIPIENT) if has_chat else (RECIPIENT,)
+    missing = [name for name in FIELDS if name not in fields and name not in optional]
     aliases = {field: _ALIASES[field] for field in missing}
     looked_at = unknown[:_MOST_NAMES]
     is_misspelled = any(renamed([name], aliases) or nearest(name, missing) is not None for name in looked_at)
@@ -795,13 +818,13 @@ def _documents(value: object, where: str) -> tuple[Document, ...]:
     for number, entry in enumerate(value, 1):
         document = formats.document_of(entry, number, where)
         text = checked_text(document["text"], f"context[{number - 1}]", where)
-        out.append(Document(checked_text(document["name"], "name", where), text))
+        out.append(Document(checked_text(document["name"], "name", where), text, *whose_of(document, where)))
     return tuple(unique_names(out))
 
 
 def unique_names(documents: list[Document]) -> list[Document]:
     names = Names()
-    return [Document(names.own(document.name), document.text) for document in documents]
+    return [replace(document, name=names.own(document.name)) for document in documents]
 
 
 def logged_case(path: str | Path, response: str | None = None, *, context_from: str | None = None) -> Case:
@@ -873,7 +896,14 @@ def _documents_of(context: Any) -> tuple[Document, ...]:
     held = [context] if fields_of(context) is not None else list(context)
     entries = (plain(entry, "context") for entry in held)
     texts = [formats.document_of(entry, number, "context") for number, entry in enumerate(entries, 1)]
-    documents = [Document(str(item["name"]), checked_text(item["text"], "context", "the case")) for item in texts]
+    documents = [
+        Document(
+            str(item["name"]),
+            checked_text(item["text"], "context", "the case"),
+            *whose_of(item, "the case"),
+        )
+        for item in texts
+    ]
     return tuple(unique_names(documents))
 
 

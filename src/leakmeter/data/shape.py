@@ -17,6 +17,7 @@ from leakmeter.core.case import SYSTEM_ROLES
 from leakmeter.data.chat import answer_text
 from leakmeter.data.foreign import is_of_blocks, parts_of, turn_of
 from leakmeter.data.formats import documents_by_name
+from leakmeter.data.formats.base import WHOSE
 from leakmeter.data.mapping import (
     Fields,
     checked_pairs,
@@ -28,6 +29,8 @@ from leakmeter.data.mapping import (
     steps_of,
     value_at,
 )
+from leakmeter.data.recipients import PARTS as PARTS_OF_RECIPIENT
+from leakmeter.data.recipients import RECIPIENT
 from leakmeter.data.rows import DataRow
 from leakmeter.errors import DataError, UsageError
 
@@ -39,8 +42,12 @@ _BLOCK: Final = re.compile(r"(?P<blocks>.+)\[(?P<number>-?\d*)\]\.text")
 _TEXTS: Final = ("query", "response")
 _PAIR: Final = ("role", "content")
 _TURNS: Final = ("user", "assistant", *SYSTEM_ROLES, "tool")
-PARTS: Final[Mapping[str, tuple[str, ...]]] = {"context": ("text", "name"), "messages": (*_PAIR, *_TURNS)}
-"""What may be said of each document or message of a list."""
+PARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "context": ("text", "name", *WHOSE),
+    "messages": (*_PAIR, *_TURNS),
+    RECIPIENT: PARTS_OF_RECIPIENT,
+}
+"""What may be said of each document or message of a list, and of the recipient."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,10 @@ class Shape:
     names: Sequence[str] = ()
     """Paths of the names of documents, within each, or, of a context that is a text, beside it: one for all, or one for
     each path of the context."""
+    whose: Mapping[str, str] = field(default_factory=dict)
+    """Paths of owner and tenant within each document, or, of a context that is a text, beside it."""
+    recipient: Mapping[str, str] = field(default_factory=dict)
+    """Paths of what is known of the recipient."""
     messages: Mapping[str, str] = field(default_factory=dict)
     """Paths of `role` and `content` within a message."""
     roles: Mapping[str, str] = field(default_factory=dict)
@@ -68,6 +79,7 @@ class Shape:
     def unused(self) -> list[str]:
         """What it says of documents or messages that none of those read so far has had."""
         named = [("context.text", self.text), *(("context.name", name) for name in self.names)]
+        named += [(f"context.{part}", path) for part, path in self.whose.items()]
         named += [(f"messages.{role}", name) for name, role in self.roles.items()]
         return [f"{part}={value}" for part, value in named if value and value not in self._used]
 
@@ -116,12 +128,12 @@ class Shape:
         if self.contexts:
             paths = enumerate(self.contexts)
             fields["context"] = [entry for n, path in paths for entry in self._texts_at(record, path, n, where)]
-        elif (self.text or self.names) and "context" in fields:
+        elif (self.text or self.names or self.whose) and "context" in fields:
             entries = [self._document(entry, self._name_of(0), where) for entry in _listed(fields["context"])]
             if self.names and all(isinstance(entry, str) for entry in entries):
                 beside = self._name_beside(record, 0, where)
                 entries = [{"name": beside, "text": entry} for entry in entries]
-            fields["context"] = entries
+            fields["context"] = [self._owned(entry, record, where) for entry in entries]
         if "messages" in fields and (self.messages or self.roles or self.system):
             fields["messages"] = self._chat(fields["messages"], record, where)
         return fields
@@ -143,6 +155,34 @@ class Shape:
                 f"answer, response={block['blocks']} reads them all"
             )
         return path
+
+    @property
+    def names_recipient(self) -> bool:
+        return bool(self.recipient) or RECIPIENT in self.fields
+
+    def recipient_in(self, record: Fields, where: str) -> object:
+        """What a record says of who received its answer, under the names of its parts."""
+        path = self.fields.get(RECIPIENT, RECIPIENT)
+        held = value_at(record, path, where) if path and (path in record or RECIPIENT in self.fields) else None
+        if not self.recipient:
+            return held
+        held = parsed_cell(held)
+        own = held if isinstance(held, Mapping) else {} if held in (None, "") else {"id": held}
+        return {**own, **{part: value_at(record, path, where) for part, path in self.recipient.items()}}
+
+    def _owned(self, entry: Any, record: Fields, where: str) -> Any:
+        """A document with its owner and tenant: those of a text stand beside it."""
+        entry = parsed_cell(entry)
+        found: dict[str, Any] = {}
+        for part, path in self.whose.items():
+            try:
+                found[part] = value_at(entry if isinstance(entry, Mapping) else record, path, where)
+            except DataError:
+                continue  # the document says nothing of it
+            self._used.add(path)
+        if not found:
+            return entry
+        return {**entry, **found} if isinstance(entry, Mapping) else {"text": entry, **found}
 
     def _name_of(self, number: int) -> str:
         return self.names[number if len(self.names) > 1 else 0] if self.names else ""
@@ -166,7 +206,7 @@ class Shape:
             if isinstance(entry, str) and is_name(name):
                 yield {"name": name if len(entries) == 1 else f"{name} {n}", "text": entry}
             else:
-                yield self._document(entry, self._name_of(number), where)
+                yield self._owned(self._document(entry, self._name_of(number), where), record, where)
 
     def _document(self, entry: Any, name_at: str, where: str) -> Any:
         entry = parsed_cell(entry)
@@ -240,7 +280,7 @@ def shape_of(mapping: str | Iterable[str] | Mapping[str, str] | None, known: Seq
             plain.append((name, path))
     fields = [*known, _CASES, _SYSTEM, *(f"{name}.{part}" for name, its_parts in PARTS.items() for part in its_parts)]
     paths = checked_pairs(plain, fields)
-    for path in filter(None, (*contexts, *names, *parts["context"].values(), *parts["messages"].values())):
+    for path in filter(None, (*contexts, *names, *(path for held in parts.values() for path in held.values()))):
         steps_of(path)
     cases, system = paths.pop(_CASES, ""), paths.pop(_SYSTEM, "")
     if len(names) > 1 and len(names) != len(contexts):
@@ -250,7 +290,19 @@ def shape_of(mapping: str | Iterable[str] | Mapping[str, str] | None, known: Seq
     if system and "messages" not in paths:
         raise UsageError(f"--map: '{_SYSTEM}' is the system prompt of a chat; give messages=PATH too")
     text = parts["context"].get("text", "")
-    return Shape(cases, paths, contexts, text, names, parts["messages"], roles, system)
+    whose = {part: path for part, path in parts["context"].items() if part in WHOSE}
+    return Shape(
+        cases,
+        paths,
+        contexts,
+        text,
+        names,
+        whose,
+        parts[RECIPIENT],
+        messages=parts["messages"],
+        roles=roles,
+        system=system,
+    )
 
 
 def _listed(value: Any) -> list[Any]:

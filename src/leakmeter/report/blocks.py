@@ -226,6 +226,8 @@ class Table:
     sortable: bool = False
     """A reader of the page may sort it; adds the script to a page."""
     filterable: bool = False
+    chips: str = ""
+    """Heading of a column of few words: a reader of the page chooses rows by them."""
     numbered: bool = False
     """Begin each row with its number, from 1; a page does so where its readers cannot sort."""
     detail: bool = False
@@ -605,6 +607,16 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What is said of a run of which cases are left."""
+
+    only: str
+    """How many are measured, in a sentence: a headline begins with it."""
+    details: str
+    """What that means for the others, in sentences."""
+
+
+@dataclass(frozen=True, slots=True)
 class Provenance:
     """Where the numbers come from; what is empty is not told."""
 
@@ -614,8 +626,8 @@ class Provenance:
     facts: Sequence[tuple[Phrase, Phrase]] = ()
     n_left_out: int = 0
     """Cases that could not be used."""
-    unfinished: str = ""
-    """What a limit of time left undone, in sentences."""
+    unfinished: Unfinished | None = None
+    """Where cases are left that were not measured yet."""
 
     def named_facts(self) -> list[tuple[Phrase, Phrase]]:
         named = (("Model", self.model), ("Run", self.run_id), ("Version", self.version), *self.facts)
@@ -668,12 +680,16 @@ class Report:
     of one that was given."""
     provenance: Provenance = Provenance()
     command: CommandLine | None = None
+    secrets: Sequence[str] = field(default=(), repr=False)
+    """Keys and passwords that it says; see `masked`."""
 
     def signed(self, command: str | None, provenance: Provenance) -> Report:
         """With how many cases are left out; and with its command line and run, where these may be told."""
         n = provenance.n_left_out
         left_out = f"{counted(n, 'case')} could not be used and {'is' if n == 1 else 'are'} left out."
         report = _said_first(left_out, self) if n else self
+        if (left := provenance.unfinished) is not None:
+            report = _said_first(left.only, replace(report, blocks=(Warning(left.details), *report.blocks)))
         if not self.is_signed:
             return report
         notes = (*self.notes, Text(self.again, "soft")) if self.again and command is not None else self.notes

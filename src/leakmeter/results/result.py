@@ -31,7 +31,7 @@ from leakmeter.core.urls import place_of
 from leakmeter.engine.storage.kept import KeptCase
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
-from leakmeter.report.blocks import Provenance, Report, Untrusted, Warning
+from leakmeter.report.blocks import Provenance, Report, Unfinished, Untrusted, Warning
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -146,9 +146,7 @@ class AnyResult(ABC):
             raise UsageError("nothing to show: a report needs at least one result, as printed by `--json`")
         report = cls._said_of(results)
         report = replace(report, blocks=[*report.blocks, *_before_a_failed_check(results)])
-        report = report.signed(command, provenance).interrupted(len(results), n_cases)
-        limits = (Warning(provenance.unfinished),) if provenance.unfinished else ()
-        return replace(report, blocks=(*limits, *report.blocks))
+        return report.signed(command, provenance).interrupted(len(results), n_cases)
 
     @classmethod
     def _said_of(cls, results: Sequence[Any]) -> Report:
@@ -190,7 +188,7 @@ class AnyResult(ABC):
         run: Path | None,
         n_cases: int | None = None,
         n_left_out: int = 0,
-        unfinished: str = "",
+        unfinished: Unfinished | None = None,
     ) -> str:
         """The HTML report of results: one file, no network.
 
@@ -200,7 +198,7 @@ class AnyResult(ABC):
             run: the directory they lie in.
             n_cases: of how many cases they are the first, where the run was interrupted.
             n_left_out: cases beside them that could not be used.
-            unfinished: what a limit of time left undone, in sentences.
+            unfinished: where cases are left that were not measured yet.
         """
         from leakmeter.report import html
 

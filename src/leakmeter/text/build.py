@@ -19,7 +19,7 @@ from leakmeter.core.record import JsonObject
 from leakmeter.core.registry import added_packs
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.overriding import override
-from leakmeter.text import controls, sensitive, spans, templates, units
+from leakmeter.text import controls, permissions, sensitive, spans, templates, units
 from leakmeter.text.entities import FINDERS
 from leakmeter.text.entities.mention import Recogniser
 from leakmeter.text.irrelevant import form_of, irrelevant_text, language_of
@@ -64,6 +64,9 @@ class PromptSettings(templates.TemplateOptions):
     sensitive: str | None = None
     """File of values that are personal or secret to you: a .csv table with a column for each type of value, or lines
     TYPE = REGEX."""
+    allowed: str | None = None
+    """File of who may know what, .toml or .csv: disclosures are then told apart by whether their recipient may know
+    them."""
     pack: tuple[str, ...] | None = None
     """File of further recognisers, a TOML pack of a language or a domain; repeat for several."""
 
@@ -89,6 +92,8 @@ class PromptSettings(templates.TemplateOptions):
         if self.unit is not None:
             units.parse(self.unit)
         settings = replace(self, template=templates.resolved(self.template))
+        if settings.allowed is not None:
+            settings = replace(settings, allowed=permissions.read(settings.allowed).text)
         if settings.sensitive is not None:
             sensitive.read(settings.sensitive)
         settings = replace(settings, pack=_packs(settings.pack) or None)
@@ -179,12 +184,16 @@ class PreparedContext(Prepared):
 
     emission: JsonObject | None = field(default=None, kw_only=True)
     """See `core.case.emission_texts`."""
+    permissions: permissions.Permissions | None = field(default=None, kw_only=True)
+    """What decides whether the recipient may know a value; None where nobody says who may."""
 
     @override
     def texts(self) -> JsonObject:
         texts: JsonObject = {} if self.decoding is None else {"decoding": self.decoding}
         if self.emission is not None:
             texts["emission"] = self.emission
+        if self.permissions is not None:
+            texts["permissions"] = self.permissions.to_dict()
         if self.control_words:
             texts["control_words"] = {name: list(words) for name, words in self.control_words.items()}
         return {**texts, **_sensitive_texts(self.sensitive, self.recognised, self.region)}
@@ -258,6 +267,7 @@ def prepare(
         item = replace(item, controls=_control_prompts(others, layout, window, n_after))
     n_cut = n_before - len(layout.tokens)
     places = None if settings.sensitive is None else tuple(sensitive.read(settings.sensitive).find(layout.context))
+    policy = None if settings.allowed is None else permissions.read(settings.allowed)
     prepared = PreparedContext(
         item,
         layout.context,
@@ -273,6 +283,7 @@ def prepare(
         region=settings.region,
         control_words=controls.words_of_some(others, case.response),
         emission=emission_texts(case),
+        permissions=permissions.permissions_of(case, policy),
     )
     return replace(prepared, item=replace(item, texts_of=partial(_texts_of, prepared, tokenizer)))
 

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.places import TESTS
 from leakmeter.backends.toy import Toy
-from leakmeter.core.case import Case, Document, Message
+from leakmeter.core.case import Case, Document, Message, Recipient
 from leakmeter.engine.storage.spec import RunSpec, spec_of
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
@@ -21,6 +21,7 @@ PARTS: list[dict[str, Any]] = [
     {"documents": (Document("b", "Anna sang."),)}, {"documents": (Document("a", "Anna sang. "),)},
     {"documents": (Document("a", "Anna"), Document("a", " sang."))}, {"query": "Who"}, {"response": None},
     {"response": "anna"}, {"messages": (Message("user", "u", (Document("u", "x"),)),)},
+    {"recipient": Recipient("ana")}, {"documents": (Document("a", "Anna sang.", owner="ana"),)},
 ]  # fmt: skip
 
 
@@ -43,7 +44,7 @@ OTHER = {
     "removal": "mask", "template": "{context}", "group": True, "truncate": True, "max_context_tokens": 7,
     "region": "GB", "entity_patterns": "mrn = x", "ner": "en_core_web_sm", "swap": True, "swap_seed": 1,
     "sensitive": str(TESTS / "text" / "customers.csv"), "search": "top:3", "audit": "0.95:5%", "audit_rounds": 2,
-    "controls": 1, "pack": (str(TESTS / "text" / "berths.toml"),),
+    "controls": 1, "allowed": "rules.toml", "pack": (str(TESTS / "text" / "berths.toml"),),
 }  # fmt: skip
 # What only means something beside another setting.
 BESIDE: dict[str, dict[str, object]] = {

@@ -19,7 +19,7 @@ from leakmeter.report import blocks as b
 
 _NAMES = ("Anna Berg", "Bo Lind", "Carla Diaz", "Dan Wolff", "Eva Roth", "Finn Falk", "Gina Moss", "Hal Stern")
 _CLEAN = ("I cannot share that.", "You are welcome.", "Refunds take ten days.")
-N = 2 * FEWEST
+N = FEWEST + 10
 
 
 def _log(n: int = N) -> list[dict[str, Any]]:
@@ -60,7 +60,7 @@ def test_what_is_disclosed_is_the_same_as_if_everything_were_measured(by_steps: 
 
 def test_values_of_records_are_the_same_too() -> None:
     drawn, rows = random.Random(5), list[dict[str, Any]]()
-    for i in range(FEWEST + 20):
+    for i in range(FEWEST + 5):
         person = drawn.choice(_NAMES)
         department, score = drawn.choice(("Marketing", "Legal", "Housing", "Claims")), drawn.randrange(300, 850)
         record = {"name": person, "department": department, "credit_score": score, "late": drawn.random() < 0.5}
@@ -95,9 +95,8 @@ def test_numbers_of_the_whole_context_are_those_of_complete_cases(by_steps: Any,
 
 
 def test_a_small_log_is_measured_completely() -> None:
-    assert all(case.steps is None for case in leakmeter.influence("toy", _log(FEWEST)))
-    assert steps_of(FEWEST, seed=0) == ()
-    assert steps_of(FEWEST + 1, seed=0) != ()
+    assert Influence().steps(FEWEST) == steps_of(FEWEST, seed=0) == ()
+    assert Influence().steps(FEWEST + 1) == steps_of(FEWEST + 1, seed=0) != ()
 
 
 def test_samples_are_drawn_of_the_whole_log_by_the_seed() -> None:

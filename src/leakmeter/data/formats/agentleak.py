@@ -16,6 +16,7 @@ from leakmeter.data.chat import ChatCase, ChatCases, ids_of, with_documents
 from leakmeter.data.foreign import name_of
 from leakmeter.data.formats.base import DataFormat, OutcomesOfRows, RowsOfFields
 from leakmeter.data.mapping import Fields, Names, checked_text
+from leakmeter.data.recipients import RECIPIENT, recipient_of
 from leakmeter.errors import DataError
 
 VAULT: Final = "vault"
@@ -50,7 +51,17 @@ def _alone(fields: Fields, where: str) -> JsonObject:
         raise DataError(f"{where}: the record 'vault' stands in none of the messages")
     own = {"id": fields["id"]} if fields.get("id") is not None else {}
     marked = [{"name": VAULT, "text": text} for text in dict.fromkeys(documents)]
-    return {**own, "messages": messages, "marked": marked}
+    return {**own, "messages": messages, "marked": marked, RECIPIENT: _told(fields.get("allowed_set"), where)}
+
+
+def _told(allowed: object, where: str) -> JsonObject | None:
+    """What the scenario says the user may know, and may not; of other fields it says nothing."""
+    if not isinstance(allowed, Mapping):
+        return None
+    held = {name: allowed.get(key) for name, key in (("may_know", "fields"), ("may_not_know", "forbidden_fields"))}
+    if any(names is not None and not isinstance(names, list) for names in held.values()):
+        raise DataError(f"{where}: 'fields' and 'forbidden_fields' of 'allowed_set' have to be lists")
+    return {name: names for name, names in held.items() if names is not None}
 
 
 def _vault_in(text: str, vault: object) -> str | None:
@@ -78,6 +89,7 @@ def _of_agents(fields: Fields, number: int, where: str) -> ChatCases:
     sent = _records(fields, "channel_messages", where)
     given = fields.get("input")
     vault = given.get("vault") if isinstance(given, Mapping) else None
+    told = recipient_of(_told(given.get("allowed_set") if isinstance(given, Mapping) else None, where), where)
     authors = {name_of(message.get("llm_call_id")): name_of(message.get("source")) for message in sent}
     wrote = [authors.get(id_) if (id_ := name_of(call.get("call_id"))) else None for call in calls]
     trace = fields.get("trace_id", number)
@@ -98,7 +110,7 @@ def _of_agents(fields: Fields, number: int, where: str) -> ChatCases:
     read = [held for held in found if Case("", messages=held[2]).context_documents]
     ids = ids_of(conversation, [emission for emission, _, _ in read])
     cases = [
-        ChatCase(Case(id_, response=response, messages=messages, emission=emission), is_own=True)
+        ChatCase(Case(id_, response=response, messages=messages, emission=emission, recipient=told), is_own=True)
         for id_, (emission, response, messages) in zip(ids, read, strict=True)
     ]
     return ChatCases(cases, len(found) - len(read))

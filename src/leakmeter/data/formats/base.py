@@ -16,6 +16,8 @@ from leakmeter.errors import DataError
 _METADATA_NAMES: Final = ("source", "title", "file_name", "filename", "file_path", "name")
 _NAMES: Final = ("title", "file_name", "filename", "file_path", "filepath", "source")
 _IDS: Final = ("id", "id_", "doc_id", "document_id")
+WHOSE: Final = ("owner", "tenant", "readers")
+"""Of a document: whom it belongs to, or is about; the customer or team whose it is; and who may read it."""
 
 RowsOfFields = Iterable[tuple[DataRow, Fields]]
 OutcomesOfRows = Iterator[tuple[DataRow, Fields | ChatCases | DataError]]
@@ -33,7 +35,8 @@ class DataFormat:
 
 def document_of(value: object, number: int, where: str) -> dict[str, object]:
     """A document of a context as {'name', 'text'}, from a text or from any library's document (see `foreign`). It is
-    called by its name, its metadata's source, title or id, or its own title, file or id; `number` is from 1."""
+    called by its name, its metadata's source, title or id, or its own title, file or id; `number` is from 1. Whose it
+    is stands there too, as 'owner', 'tenant' and 'readers', where the document or its metadata say so."""
     if not isinstance(value, Mapping):
         return {"name": f"d{number}", "text": value}
     document = described(value)
@@ -43,8 +46,13 @@ def document_of(value: object, number: int, where: str) -> dict[str, object]:
         raise DataError(
             f"{where}: document {number} is an object without 'text', 'page_content', 'content' or 'body'{has}"
         )
+    whose: dict[str, object] = {}
+    for key in WHOSE:
+        for held in (document.get(key), document.described(key)):
+            if isinstance(held, str | int | list) and not isinstance(held, bool) and held not in ("", []):
+                whose.setdefault(key, held)
     if (name := document.get("name")) is not None:
-        return {"name": name, "text": document.text}
+        return {"name": name, "text": document.text, **whose}
     looks = (
         (document.described, _METADATA_NAMES),
         (document.get, _NAMES),
@@ -53,7 +61,7 @@ def document_of(value: object, number: int, where: str) -> dict[str, object]:
     )
     named = [look(name) for look, names in looks for name in names]
     names = (str(name) for name in named if isinstance(name, str | int) and not isinstance(name, bool))
-    return {"name": next((name for name in names if name.strip()), f"d{number}"), "text": document.text}
+    return {"name": next((name for name in names if name.strip()), f"d{number}"), "text": document.text, **whose}
 
 
 def documents_by_name(value: object) -> list[JsonObject] | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from leakmeter.core.case import Channel, Message, ToolCall
+from leakmeter.core.case import Channel, Message, Recipient, ToolCall
 
 _INSTRUCTIONS = ("system", "developer")
 
@@ -201,6 +201,8 @@ class LoggedAnswer:
     """Id of the conversation or session, where the log has one, else of the trace."""
     turn: int = 1
     """Number of the call in its trace, from 1."""
+    known: Recipient | None = None
+    """What is known of who was answered; None where the log has only a session."""
 
     @property
     def asking(self) -> int | None:

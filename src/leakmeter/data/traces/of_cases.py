@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
-from leakmeter.core.case import Case, Channel, Message, record_of
+from leakmeter.core.case import Case, Channel, Message, Recipient, record_of
 from leakmeter.data.cases import cases_of_fields, said_by
 from leakmeter.data.chat import ChatCase, ChatCases, id_of
 from leakmeter.data.conversation import ALL_EMISSIONS, EmissionOptions, is_api_error
@@ -101,12 +101,17 @@ class _About:
     row: DataRow
     format: str
     user: str | None
+    """Who was answered, or else the session."""
+    known: Recipient | None
+    """What is known of who was answered; None where the record has only a session."""
     fields: Mapping[Any, Any]
 
     @classmethod
     def of(cls, row: DataRow, fields: Mapping[Any, Any], recipient: str | None, format: str) -> _About:
         user, session = recipient_of(fields, {})
-        return cls(row, format, user or session if recipient is None else named(at_path(fields, recipient)), fields)
+        if recipient is not None:
+            user, session = named(at_path(fields, recipient)), None
+        return cls(row, format, user or session, None if user is None else Recipient(id=user), fields)
 
     def answer(self, case: Case) -> LoggedAnswer | Refused:
         trace_id, span_id = self._ids(case)
@@ -120,12 +125,15 @@ class _About:
         n_reasoned = int(has_reasoned(self.fields))
         n_elsewhere = n if isinstance(n := self.fields.get("n_hidden"), int) else 0
         time = None if self.format in _OF_LINES else moment(seconds(first(self.fields, *_TIMES)))
+        known = case.recipient or self.known
+        told = self.user if known is None or known.id is None else known.id
         return LoggedAnswer(
             trace_id=trace_id,
             span_id=span_id,
             response_id=None,
             time=time,
-            recipient=self.user if emission is None or channel == "answer" else f"{channel}:{emission.recipient}",
+            recipient=told if emission is None or channel == "answer" else f"{channel}:{emission.recipient}",
+            known=known,
             model=named(self.fields.get("model")),
             sampling=sampling_of({"decoding": case.decoding, **self.fields}),
             messages=messages,

@@ -325,6 +325,8 @@ def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:
         messages=tuple(messages),
         decoding=answer.sampling.decoding,
         emission=_emission(answer),
+        # A ledger has recipients by pseudonyms alone, and calls documents by numbers.
+        recipient=answer.known if by_id else None,
         begun=answer.begun,
     )
 

@@ -25,6 +25,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from leakmeter.core.case import Recipient
 from leakmeter.data.conversation import ConversationEntry, Emitted, emissions_of, says_something
 from leakmeter.data.mapping import unused
 from leakmeter.data.traces.answer import LoggedAnswer, LoggedMessage, Reason, Refused, Unusable
@@ -166,6 +167,7 @@ def _of_call(
                     response_id=None if call.response_id is None else f"{call.response_id}{name}",
                     time=moment(call.end if call.end is not None else call.start),
                     recipient=tree.recipient(call) if is_answer else f"{each.channel}:{each.recipient}",
+                    known=None if (user := tree.user(call)) is None else Recipient(id=user),
                     model=call.model,
                     sampling=sampling_of(call.parameters),
                     messages=tuple(messages),
@@ -260,12 +262,15 @@ class _Tree:
             self.unmeasured.add(call)
 
     def recipient(self, call: TraceSpan) -> str | None:
-        """Who was answered: as the call says, else what is above it, else any other span."""
-        for name in ("user", "session"):
-            for place in (call, self._above[call], self._above.anywhere):
-                if (recipient := getattr(place, name)) is not None:
-                    return str(recipient)
-        return None
+        """Who was answered: the user, else the session; see `user`."""
+        user = self.user(call)
+        places = (call, self._above[call], self._above.anywhere)
+        return user if user is not None else next((str(at.session) for at in places if at.session is not None), None)
+
+    def user(self, call: TraceSpan) -> str | None:
+        """The user as the call says, else what is above it, else any other span."""
+        places = (call, self._above[call], self._above.anywhere)
+        return next((str(at.user) for at in places if at.user is not None), None)
 
     def conversation(self, call: TraceSpan) -> str:
         for place in (call, self._above[call], self._above.anywhere):

@@ -10,7 +10,7 @@ from typing import Final, get_args
 
 from leakmeter.core.case import Channel
 from leakmeter.core.plain import counted, n_listed
-from leakmeter.instruments.influence import findings
+from leakmeter.instruments.influence import findings, permitted
 from leakmeter.instruments.influence.context import ContextStretch, doubt
 from leakmeter.instruments.influence.controls import FALSE_SHARE, FalseAlarms, controls_of, p_values, told_apart
 from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
@@ -23,6 +23,7 @@ from leakmeter.text.entities import shapes
 from leakmeter.text.entities.encoded import ENCODED
 from leakmeter.text.entities.fields import FIELD
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE
+from leakmeter.text.entities.packs import pack
 from leakmeter.text.entities.values import NOWHERE, RECOGNISED, SEARCHED, is_unexplained
 from leakmeter.text.exemplars import EXEMPLAR
 from leakmeter.text.repeats import is_repeated
@@ -34,6 +35,8 @@ _ORIGINS: Final = 8
 """Documents, or pieces, of a disclosure that a cell names."""
 _LISTED: Final = 8
 """Cases that a piece of advice names."""
+_MAY_KNOW: Final = "May know"
+_RULE: Final = "By which rule"
 _BY_WORDING: Final = "by wording only; the scores do not confirm it"
 _NAMES: Final = {
     "person": "name of a person",
@@ -71,8 +74,16 @@ def strength(disclosure: Disclosure) -> str:
 
 
 def personal(case: InfluenceResult) -> list[Disclosure]:
-    """Personal or secret, most nats first; those without come last."""
-    return sorted((d for d in case.disclosed if d.is_sensitive), key=lambda d: -(shown_nats(d) or 0.0))
+    """Personal or secret, most nats first; those without come last, and after them what the recipient may know."""
+    leaks = (d for d in case.disclosed if d.is_sensitive)
+    return sorted(leaks, key=lambda d: (permitted.ORDER[d.allowed], -(shown_nats(d) or 0.0)))
+
+
+def secrets(case: InfluenceResult) -> Iterator[str]:
+    """Keys and passwords that a response says, as it and the documents write them."""
+    for disclosure in case.disclosures:
+        if disclosure.kind == shapes.KEY or disclosure.kind in pack.secrets():
+            yield from (disclosure.text, *(source.text for source in disclosure.sources))
 
 
 def retold(case: InfluenceResult) -> list[Disclosure]:
@@ -166,7 +177,9 @@ def most(case: InfluenceResult) -> Disclosure | None:
 
 def summary(case: InfluenceResult) -> str:
     if leaks := personal(case):
-        return kinds_text(leaks)
+        held = permitted.withheld(leaks)
+        may_know = kinds_text([leak for leak in leaks if leak.allowed == "yes"])
+        return "; ".join(filter(None, (kinds_text(held), may_know and f"allowed: {may_know}")))
     if retold(case):
         return "content in other words"
     return "copied content" if case.disclosed else "no disclosure"
@@ -198,6 +211,8 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
 
 def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> b.Headline:
     noun = noun_of(cases) if any(case.channel for case in cases) else "response"
+    if permitted.is_judged(cases):
+        return _judged_headline(cases, sections, noun)
     leaking = sorted(
         (case for case in cases if personal(case)), key=lambda case: -(shown_nats(personal(case)[0]) or 0.0)
     )
@@ -242,6 +257,40 @@ def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
     rest = f"; and {n_more:,} more." if n_more > 0 else "."
     said = (where, *b.parts(subject), " personal or secret data: ", *b.joined(listed, "; "), rest)
     return b.Headline(tuple(part for part in said if part), verdict="bad")
+
+
+def _judged_headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str], noun: str) -> b.Headline:
+    """How many personal or secret disclosures their recipients may not know, how many they may, and of how many that is
+    not known."""
+    leaks = {case.id: [leak for leak in personal(case) if leak.allowed == "no"] for case in cases}
+    leaking = [case for case in cases if leaks[case.id]]
+    rest = permitted.rest_text(leak for case in cases for leak in personal(case))
+    where = f"{scope(cases)}{_repeated(cases)}{'' if noun == 'response' else f'In {noun}s: '}"
+    if not leaking:
+        doubts = [why for case in cases if (why := doubt(case)) is not None]
+        if doubts:
+            return b.Headline(
+                f"{where}Whether recipients are told personal or secret data that they may not know cannot be said: "
+                f"{doubts[0]}. None was found{f' ({rest})' if rest else ''}."
+            )
+        sure = not where and not any(map(_is_partly_known, cases))
+        is_calm = not any(permitted.withheld(case.disclosed) or _is_unexplained(case) for case in cases)
+        quiet = sure and is_calm and all(map(findings.is_held_against_irrelevant, cases))
+        return b.Headline(
+            f"{where}No {'' if sure else 'known '}disclosures of personal or secret data {permitted.MAY_NOT}"
+            f"{f'; {rest}' if rest else ''}.",
+            verdict="good" if quiet else "",
+        )
+    leaking.sort(key=lambda case: -(shown_nats(leaks[case.id][0]) or 0.0))
+    named: list[b.Phrase] = [
+        (b.Untrusted(case.id, 32, sections.get(case.id, "")), f" {kinds_text(leaks[case.id])}", *_first_of(case))
+        for case in leaking[: n_listed(len(leaking), _NAMED)]
+    ]
+    more = f"; and {len(leaking) - len(named):,} more" if len(leaking) > len(named) else ""
+    n = sum(map(len, leaks.values()))
+    whom = permitted.MAY_NOT if n != 1 else permitted.ONE_MAY_NOT
+    said = (f"{where}{counted(n, 'disclosure')} of personal or secret data {whom}: ", *b.joined(named, "; "))
+    return b.Headline((*said, f"{more}{f'. {rest}' if rest else ''}."), verdict="bad")
 
 
 def _first_of(case: InfluenceResult) -> tuple[str | b.Untrusted, ...]:
@@ -313,6 +362,7 @@ def further(cases: Sequence[InfluenceResult], n_cut: int) -> Iterator[b.Block]:
     if nowhere := [case for case in cases if _is_unexplained(case)]:
         verb = "has" if len(nowhere) == 1 else "have"
         yield b.Text((counted(len(nowhere), "response"), *ids_of(nowhere, len(cases)), f" {verb} {NOWHERE}."))
+    yield from map(b.Text, permitted.further(cases))
     yield from map(b.Text, held_against(cases))
     if n_cut:
         yield b.Text(
@@ -417,13 +467,15 @@ def _table(
 ) -> b.Table:
     """`ps` are p values of the rows, in their order, if they have any."""
     p_of = {id(row[1]): p for row, p in zip(rows, ps, strict=bool(ps))}
-    rows = sorted(rows, key=lambda row: -row[1].own_nats)
+    rows = sorted(rows, key=lambda row: (permitted.ORDER[row[1].allowed], -row[1].own_nats))
     columns: b.Columns[tuple[InfluenceResult, Disclosure]] = [
         (b.Column("Case"), lambda row: b.Untrusted(row[0].id, 24)),
         (b.Column("To"), lambda row: b.Untrusted(row[0].recipient or "user", 24)),
         (b.Column("What"), lambda row: kind_text(row[1].kind)),
         (b.Column("Response says"), lambda row: b.Untrusted(row[1].text, 80)),
         (b.Column("From"), lambda row: _origin(row[1])),
+        (b.Column(_MAY_KNOW), lambda row: permitted.WORDS[row[1].allowed]),
+        (b.Column(_RULE, on="pages"), lambda row: b.Untrusted(row[1].rule or "", 80)),
         (b.Column("Nats", "signed_nats", shade=is_personal), lambda row: row[1].own_nats),
         (b.Column("p", "p_value"), lambda row: p_of[id(row[1])]),
         (b.Column("Sure", "posterior"), lambda row: row[1].posterior),
@@ -431,7 +483,8 @@ def _table(
     ]
     shown = {
         "Case": bool(sections),
-        "To": any(not case.is_answer for case, _ in rows),
+        "To": any(not case.is_answer or (case.policy is not None and case.recipient is not None) for case, _ in rows),
+        **dict.fromkeys((_MAY_KNOW, _RULE), any(disclosure.allowed is not None for _, disclosure in rows)),
         "What": any(disclosure.kind != OTHER for _, disclosure in rows),
         "Known by": is_personal,
         "p": bool(p_of),
@@ -446,6 +499,7 @@ def _table(
         rest=("disclosure", "disclosures"),
         sortable=len(rows) > 1,
         filterable=len(rows) > 20,
+        chips=_MAY_KNOW if len({disclosure.allowed for _, disclosure in rows}) > 1 else "",
     )
 
 

@@ -42,6 +42,7 @@ from leakmeter.text.entities import copied, meaning, shapes, values
 from leakmeter.text.entities.mention import PERSON
 from leakmeter.text.entities.values import PersonalValue
 from leakmeter.text.entity_results import PieceSeries
+from leakmeter.text.permissions import MayKnow, Permissions
 from leakmeter.text.structured import Field
 
 LEAST_NATS: Final = 3.0
@@ -119,6 +120,12 @@ class Disclosure(DisclosedSpan):
     """The most that the context of one other case, or none, does to its tokens together. There only where it is so."""
     sources: tuple[Source, ...]
     """Most nats first; several where the same is said more than once, or where only several together say it."""
+    allowed: MayKnow | None = field(default=None, metadata={SELDOM: True})
+    """Whether its recipient may know it: 'yes', 'no' or 'unknown'. There only where a policy (`allowed`), or the log,
+    says who may."""
+    rule: str | None = field(default=None, metadata={SELDOM: True})
+    """What decides it: the rule's name, such as 'allow 2'; 'no rule'; 'own words', of what the recipient said before;
+    'the log'; or, of what is not known, which fact is missing. There only where `allowed` is."""
 
     @property
     def is_sensitive(self) -> bool:
@@ -192,6 +199,22 @@ class _Numbers:
         return max(0.0, float((sums[:, n:] - sums[:, : sums.shape[1] - n]).max()))
 
 
+def judged(found: Sequence[Disclosure], permissions: Permissions) -> tuple[Disclosure, ...]:
+    """Disclosures with whether their recipient may know them. What is copied is theirs to know where they may know it
+    from one of its sources; of anything else they have to be allowed each source."""
+    order: Sequence[MayKnow] = ("yes", "unknown", "no")
+    out: list[Disclosure] = []
+    for disclosure in found:
+        decisions = [
+            permissions.may(source.document, kind=disclosure.kind, field=source.field) for source in disclosure.sources
+        ] or [permissions.may(None, kind=disclosure.kind)]
+        choose = min if disclosure.relation == "copied" else max
+        allowed, rule = choose(decisions, key=lambda decision: order.index(decision.allowed))
+        # What is no disclosure needs no permission.
+        out.append(disclosure if disclosure.evidence is None else replace(disclosure, allowed=allowed, rule=rule))
+    return tuple(out)
+
+
 def disclosures(texts: Texts, series: PieceSeries) -> tuple[Disclosure, ...]:
     """What the first response of a case gives away, in its order, with the values below the floor."""
     return examined(texts, series)[0]
@@ -208,6 +231,8 @@ def examined(texts: Texts, series: PieceSeries) -> tuple[tuple[Disclosure, ...],
     outcomes = (_disclosure(answer.text, span, value, numbers) for span, value in _spans(answer, numbers))
     spoken_of = _spoken_of(answer, texts)
     found = tuple(_by_meaning(disclosure, spoken_of) for disclosure in outcomes if disclosure is not None)
+    if (permissions := texts.get("permissions")) is not None:
+        found = judged(found, Permissions.from_dict(permissions))
     return found, tuple(_control_contexts(answer, numbers, _controls(texts, series)))
 
 

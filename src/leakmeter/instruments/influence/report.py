@@ -14,6 +14,7 @@ from leakmeter.instruments.influence import (
     disclosure_report,
     findings,
     ladder,
+    permitted,
     search_report,
 )
 from leakmeter.instruments.influence.disclosures import LEAST_NATS
@@ -43,6 +44,10 @@ _ADVICE: Final = {
         "do not show these responses to anyone who may not read the documents; leakmeter redact --disclosures chooses "
         "what to cut",
     ),
+    "permitted": (
+        "All that is disclosed, the recipients may know",
+        "ship; measure again when the policy, the model, the prompt or the retriever changes",
+    ),
     "retold": (
         "Content of the documents in other words, or drawn from several pieces",
         "read these spans: no recogniser can tell whether they are sensitive",
@@ -64,6 +69,7 @@ _ADVICE: Final = {
         "bound the leakage of each token (leakmeter decode --epsilon); leakmeter decode frontier shows the cost",
     ),
 }
+_CALM: Final = ("nothing", "permitted")
 _ADVICE_OF_EXEMPLARS: Final = {
     "nothing": (
         "No exemplar above placebo and noise",
@@ -159,6 +165,7 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
         notes=notes,
         guide_to="piece",
         has_posteriors=any(drawn),
+        secrets=[secret for case in cases for secret in disclosure_report.secrets(case)],
     )
 
 
@@ -206,13 +213,15 @@ def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
     if not cases:
         return
     table = _ADVICE_OF_EXEMPLARS if cases[0].unit == EXEMPLAR else _ADVICE
+    if not permitted.is_judged(cases):
+        table = {name: row for name, row in table.items() if name != "permitted"}
     met = _met(cases)
     partial_table = search_report.ADVICE if any(map(search_report.is_partial, cases)) else {}
     rows: list[tuple[b.Phrase, b.Phrase]] = []
     for name in table:
         if meeting := met.get(name):
             condition, action = partial_table.get(name, table[name])
-            ids = () if name == "nothing" else disclosure_report.ids_of(meeting, len(cases))
+            ids = () if name in _CALM else disclosure_report.ids_of(meeting, len(cases))
             rows.append(((*b.parts(condition), *ids), action))
     yield b.Advice(rows, [row for name, row in table.items() if not met.get(name)])
 
@@ -223,21 +232,22 @@ def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult
         met: dict[str, Sequence[InfluenceResult]] = {"spare": above} if above else {"nothing": cases}
     else:
         met = {
-            "personal": [case for case in cases if disclosure_report.personal(case)],
-            "retold": [case for case in cases if disclosure_report.retold(case)],
+            "personal": [case for case in cases if permitted.withheld(disclosure_report.personal(case))],
+            "retold": [case for case in cases if permitted.withheld(disclosure_report.retold(case))],
             "whole": [case for case in cases if findings.is_finding(case) and not case.disclosed],
         }
         if not any(met.values()):
-            met["nothing"] = cases
+            told = [leak for case in cases if case.policy is not None for leak in case.disclosed]
+            met["permitted" if told and not permitted.withheld(told) else "nothing"] = cases
     met["doubtful"] = [case for case in cases if context.doubt(case) is not None]
     # That nothing was found says nothing where numbers are too uncertain, or answers were not measured.
     is_known = not met["doubtful"] and not any(case.unmeasured_answers for case in cases)
-    return {name: meeting for name, meeting in met.items() if name != "nothing" or is_known}
+    return {name: meeting for name, meeting in met.items() if name not in _CALM or is_known}
 
 
 def _weight(case: InfluenceResult) -> float:
-    """Ranks personal or secret data first, then findings, then the rest."""
-    if leaks := disclosure_report.personal(case):
+    """Ranks personal or secret data that its recipient may not know first, then findings, then the rest."""
+    if leaks := permitted.withheld(disclosure_report.personal(case)):
         return _FIRST + min(disclosure_report.shown_nats(leaks[0]) or 0.0, _FIRST)
     return case.whole_nats if findings.is_finding(case) else -1 / (1 + case.whole_nats)
 

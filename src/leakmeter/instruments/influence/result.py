@@ -33,6 +33,7 @@ from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, doubt, with_noise_of
 from leakmeter.engine.storage.kept import Count, FieldError, Flag, KeptCase
 from leakmeter.engine.storage.kept import Series as KeptSeries
+from leakmeter.instruments.influence import permitted
 from leakmeter.instruments.influence.controls import ControlContext, FalseAlarms
 from leakmeter.instruments.influence.disclosures import Disclosure, examined
 from leakmeter.instruments.influence.findings import telling
@@ -48,6 +49,7 @@ from leakmeter.text.build import REGION
 from leakmeter.text.entities import phone
 from leakmeter.text.entities.packs.rule import KIND
 from leakmeter.text.entity_results import PieceSeries, entity_warnings, ranks
+from leakmeter.text.permissions import MOST_ENTRIES, Permissions, called
 from leakmeter.text.units import AUTO
 
 if TYPE_CHECKING:
@@ -110,6 +112,8 @@ class KeptContextCase(KeptCase):
     control_words: Mapping[str, tuple[Count, ...]] = field(default_factory=dict)
     """Of each control hashes of the words that it says and another control does not; see `text.controls`."""
     emission: KeptEmission | None = None
+    permissions: Permissions | None = None
+    """What decides whether the recipient may know a value; None where nobody says who may."""
     steps: KeptSteps | None = None
     """Of a case that was measured step by step the samples that it is of."""
 
@@ -123,6 +127,10 @@ class KeptContextCase(KeptCase):
         # Reports say it as a word of ours.
         if not all(sensitive.TYPE.fullmatch(kind) for _, _, kind in places):
             raise FieldError("sensitive", "has a type that is no word of 24 letters, digits and '_' at most")
+        if self.permissions is not None:
+            n_allow, n_forbid = self.permissions.n_allow, self.permissions.n_forbid
+            if min(n_allow, n_forbid) < 0 or n_allow + n_forbid > MOST_ENTRIES:
+                raise FieldError("permissions", "has more rules than a policy may have")
         if not all(KIND.fullmatch(kind) for _, _, kind in self.recognised):
             raise FieldError("recognised", "has a kind that no pack may have")
         if self.region != REGION and not phone.is_region(self.region):
@@ -282,6 +290,25 @@ class SampledResponse(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyUse(Record):
+    """Rules of who may know what, and which of them may apply to a case."""
+
+    n_allow: int
+    """Rules that allow."""
+    n_forbid: int
+    """Rules that forbid."""
+    matched: tuple[str, ...]
+    """Those that fit the recipient and a document of the case, or may, where something of these is not known: 'allow
+    2', 'forbid 1' …"""
+
+    @classmethod
+    def from_texts(cls, kept: JsonObject) -> Self:
+        rules = Permissions.from_dict(kept).rules
+        names = (called(rule.number, allows=rule.allows) for rule in rules if rule.number)
+        return cls(n_allow=kept["n_allow"], n_forbid=kept["n_forbid"], matched=tuple(names))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContextResult(Result):
     """What a response and its context are, and the influence of the whole context on it."""
 
@@ -341,10 +368,13 @@ class ContextResult(Result):
     """Where the response went: 'answer' to the user, 'tool' as arguments of a call, 'agent' to another agent, 'memory',
     or 'reasoning', which nobody received. There only for a turn of a conversation."""
     recipient: str | None = field(default=None, metadata={SELDOM: True})
-    """Who received it: 'user', or the tool, agent or memory by its name. There only for a turn of a conversation."""
+    """Who received it: 'user', or the tool, agent or memory by its name; with a policy the user by their id, where that
+    is known. There only for a turn of a conversation, or with a policy."""
     said_before: tuple[SaidBefore, ...] = field(default=(), metadata={SELDOM: True}, repr=False)
     """What was said, called and read since the case before it of the same conversation. There only for a turn of a
     conversation."""
+    policy: PolicyUse | None = field(default=None, metadata={SELDOM: True})
+    """Rules of who may know what. There only where a policy (`allowed`), or the log, says so."""
 
     @property
     def is_answer(self) -> bool:
@@ -389,6 +419,7 @@ class ContextResult(Result):
             "unmarked_query_tokens": texts.get("unmarked_query_tokens"),
             "unmeasured_answers": texts.get("unmeasured_answers"),
             **_emission_fields(texts.get("emission")),
+            **_policy_fields(texts.get("permissions")),
         }
 
 
@@ -398,6 +429,14 @@ def _emission_fields(emission: Mapping[str, Any] | None) -> JsonObject:
     before = tuple(SaidBefore(**said) for said in emission["before"])
     names = ("conversation", "turn", "channel", "recipient")
     return {**{name: emission[name] for name in names}, "said_before": before}
+
+
+def _policy_fields(permissions: Mapping[str, Any] | None) -> JsonObject:
+    if permissions is None:
+        return {}
+    recipient = permissions["recipient"]
+    known = {} if recipient["id"] is None else {"recipient": recipient["id"]}
+    return {**known, "policy": PolicyUse.from_texts(dict(permissions))}
 
 
 _WHOLE: Final = at("whole_nats")
@@ -443,6 +482,13 @@ _SHOWN_ONLY: Final = LowerBound(
 )
 
 
+_PARTLY_JUDGED: Final = LowerBound(
+    lambda case: _PARTLY_KNOWN.holds(case) or permitted.is_unsure(case),
+    "of some disclosures it is not known whether their recipient may know them, or not all disclosures could be found",
+    "say who the recipient is and whose the documents are, in the data or the policy",
+)
+
+
 _PLACES_OF_CHANNELS: Final[Mapping[Channel, str]] = {
     "answer": "answers to the user",
     "tool": "arguments of calls of tools",
@@ -484,8 +530,8 @@ _QUANTITIES: Final[Quantities] = (
         lambda case: most(piece.nats for piece in telling(case)) if case.pieces or _has_all_pieces(case) else 0.0,
         LowerBound(
             lambda case: PARTLY_READ.holds(case) or not _has_all_pieces(case),
-            "a search, or a log that was measured step by step, did not score all pieces, or another version of "
-            "leakmeter kept numbers that this one cannot read",
+            "a search did not score all pieces, or a log was measured step by step, or another version of leakmeter "
+            "kept numbers that this one cannot read",
             "measure with --complete and without --search, or look at 'influence', which is of the whole context",
         ),
     ),
@@ -514,6 +560,14 @@ _QUANTITIES: Final[Quantities] = (
         "Number of these that are personal or secret, as far as a list, a recogniser or a shape can tell.",
         lambda case: float(sum(disclosure.is_sensitive for disclosure in case.disclosed)),
         lower_bound=_PARTLY_KNOWN,
+        usual="max",
+    ),
+    Quantity(
+        "influence.disclosures.unauthorised",
+        "disclosures",
+        "Number of disclosures, whatever their content, that their recipient may not know by the policy (--allowed).",
+        permitted.n_unauthorised,
+        lower_bound=_PARTLY_JUDGED,
         usual="max",
     ),
     *(

@@ -33,9 +33,13 @@ def tokens_of(disclosure: Disclosure) -> Tokens:
 
 
 def before(texts: Texts, series: PieceSeries) -> list[Disclosure]:
-    """Personal or secret disclosures of the whole context."""
+    """Personal or secret disclosures of the whole context, without those that the recipient may know."""
     spans = disclosures(texts, series)
-    return [disclosure for disclosure in spans if disclosure.is_sensitive and disclosure.evidence is not None]
+    return [
+        disclosure
+        for disclosure in spans
+        if disclosure.is_sensitive and disclosure.evidence is not None and disclosure.allowed != "yes"
+    ]
 
 
 def after(texts: Texts, series: PieceSeries, cut: Collection[str]) -> list[Disclosure]:

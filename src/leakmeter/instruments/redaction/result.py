@@ -138,8 +138,9 @@ class RedactedAnswer(Record):
 
     @property
     def sensitive(self) -> tuple[Disclosure, ...]:
-        """Those of something personal or secret, most nats first."""
-        return tuple(sorted((row for row in self.disclosed if row.is_sensitive), key=lambda row: -row.nats))
+        """Those of something personal or secret that the recipient may not know, most nats first."""
+        sensitive = (row for row in self.disclosed if row.is_sensitive and row.allowed != "yes")
+        return tuple(sorted(sensitive, key=lambda row: -row.nats))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

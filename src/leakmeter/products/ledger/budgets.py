@@ -54,19 +54,23 @@ class Budget:
 def check(book: Book, budget: Budget) -> tuple[list[Pair], list[Pair], Check]:
     """What exceeds a budget; what has no number for the whole of it; and both as one claim. Its groups are numbered in
     the order of `Book.pairs`."""
-    groups = book.pairs(budget.kind, by_recipient=budget.by_recipient)
-    if not groups:
+    groups = book.pairs(budget.kind, by_recipient=budget.by_recipient, only_withheld=True)
+    every = book.pairs(budget.kind, by_recipient=budget.by_recipient)
+    if not every:
         raise UsageError(
             f"the ledger has no {budget.kind} in any prompt, so there is nothing to check against a budget"
         )
     over = [group for group in groups if group.total.largest_running_nats > budget.nats]
-    value = groups[0].total.largest_running_nats
+    value = groups[0].total.largest_running_nats if groups else 0.0
     scope = " to one recipient" if budget.by_recipient else " to all recipients together"
     exceed = "exceeds" if len(over) == 1 else "exceed"
     sentence = (
         f"Answers reveal at most {nats_text(value)} nats of one {budget.kind}{scope}; the budget is "
         f"{nats_text(budget.nats)}{f': {len(over)} of {len(groups)} {exceed} it' if over else ''}."
     )
+    n_allowed = sum(len(group.looks) for group in every) - sum(len(group.looks) for group in groups)
+    if n_allowed:
+        sentence += f" Not counted, as its recipient may know it: a {budget.kind} in an answer, {n_allowed:,} times."
     # Of what was not scored as a whole nobody knows whether it is within.
     unknown = [group for group in groups if not group.is_known]
     n_unknown = len(unknown)
@@ -74,7 +78,7 @@ def check(book: Book, budget: Budget) -> tuple[list[Pair], list[Pair], Check]:
         sentence += f" Whether {n_unknown} of {len(groups)} are within it is not known: {_why(groups)}."
     # A repository's own pages show JUnit XML to others: there are numbers of rows here, and no ids.
     worst = tuple(Counterexample(number, group.total.largest_running_nats) for number, group in enumerate(over[:5], 1))
-    number = Number(value, groups[0].total.interval_nats, NATS, len(groups))
+    number = Number(value, groups[0].total.interval_nats if groups else None, NATS, len(groups))
     about = (
         f"Largest magnitude so far of the summed signed log-likelihood ratios of a {budget.kind}'s presence over "
         f"answers{scope}. It is a log-odds only under the conditions in the documentation of ledgers."

@@ -21,6 +21,7 @@ from leakmeter.commands.call import measured as run_measure
 from leakmeter.core.case import Channel, Message, ToolCall
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.data.conversation import channel_of
+from leakmeter.data.recipients import recipient_of
 from leakmeter.data.traces import LoggedAnswer, LoggedMessage, Sampling, as_case
 from leakmeter.data.traces.answer import Unusable
 from leakmeter.data.traces.messages import messages_of
@@ -35,7 +36,7 @@ from leakmeter.products.ledger.keys import shown
 from leakmeter.products.ledger.measuring import ENTITY, MeasuredAnswers, Measuring, measured
 from leakmeter.products.ledger.store import Ledger
 from leakmeter.products.ledger.totals import DOCUMENT, Book, LedgerDisclosure, LedgerEvent, LedgerItem, Look, total_of
-from leakmeter.text import matching
+from leakmeter.text import matching, permissions
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.entities import person
 from leakmeter.text.entities.mention import PERSON
@@ -136,7 +137,8 @@ class GuardVerdict:
     cuts: tuple[Cut, ...]
     """Where it is not within: what redaction would bring it under."""
     held_spans: tuple[HeldSpan, ...]
-    """What of the answer to hold back, whether it is within or not, in the order of the answer; none overlap."""
+    """What of the answer to hold back, whether it is within or not, in the order of the answer; none overlap. With a
+    policy what the recipient is not known to be allowed, and nothing else."""
     recorded: bool
     """Whether the ledger counts the answer as told."""
     flags: tuple[str, ...]
@@ -165,6 +167,8 @@ class Guard:
         budget: most nats that the sum of a document's, or a person's, log-likelihood ratios may ever have in size.
         ledger: directory of the ledger that counts what was told; it is made when it is first written.
         per: 'document,recipient', 'document', 'subject,recipient' or 'subject': what has a budget of its own.
+        allowed: file of who may know what: budgets then count, and verdicts hold back, only what the recipient is not
+            known to be allowed.
         how: options of the measurement; by default nothing is searched, and no text is kept.
 
     Raises:
@@ -185,19 +189,25 @@ class Guard:
         budget: float,
         ledger: str | Path = "ledger",
         per: str = "document,recipient",
+        allowed: str | Path | None = None,
         how: Measuring | None = None,
     ) -> None:
         self.budget = Budget(float(budget), per)
         self.ledger = Ledger.of_user(Path(ledger))
         self._model = meter.kept_model
         self._how = how or Measuring()
+        if allowed is not None:
+            self._how = replace(self._how, allowed=str(allowed))
+        if self._how.allowed is not None:
+            # Read once: a policy that changes while answers are checked needs another guard.
+            self._how = replace(self._how, allowed=permissions.read(self._how.allowed).text)
 
     def check(
         self,
         documents: Mapping[str, str] | Sequence[str],
         query: str,
         answer: str,
-        recipient: str,
+        recipient: str | Mapping[str, Any],
         *,
         messages: Sequence[Mapping[str, Any]] = (),
         tool: str | None = None,
@@ -212,7 +222,7 @@ class Guard:
             documents: what was retrieved, by id or in order. None are needed where the messages have results of tools.
             query: what was asked.
             answer: what was drawn, and not shown yet; or the arguments of a call that was not made yet.
-            recipient: who asks.
+            recipient: who asks: an id, or with a policy a mapping with 'id', 'role', 'tenant' and 'subject'.
             messages: the prompt as it was sent, 'role' and 'content' of each, with calls of tools and their results,
                 and the documents in it verbatim; by default one user message, the documents and then the query, with
                 blank lines between them.
@@ -310,7 +320,7 @@ class Guard:
         documents: Mapping[str, str] | Sequence[str],
         query: str,
         answer: str,
-        recipient: str,
+        recipient: str | Mapping[str, Any],
         messages: Sequence[Mapping[str, Any]],
         tool: str | None,
         temperature: float,
@@ -326,6 +336,11 @@ class Guard:
         if not named and not any(turn.read for turn in turns):
             raise UsageError("no document is given, and no message is the result of a tool; give at least one")
         turns = turns or [LoggedMessage("user", "\n\n".join([*(text for _, text in named), query]))]
+        known = recipient_of(recipient, _ANSWER)
+        if not isinstance(recipient, str):
+            if known is None or known.id is None:
+                raise UsageError("the recipient has no 'id', by which the ledger knows them; give one")
+            recipient = known.id
         channel: Channel = "answer"
         begun: Message | None = None
         if tool is not None:
@@ -350,6 +365,7 @@ class Guard:
             documents=matched.documents,
             channel=channel,
             begun=begun,
+            known=known,
             where=_ANSWER,
         )
 
@@ -357,11 +373,12 @@ class Guard:
         (row,) = rows.rows["events"]
         book = Book(self.ledger, rows.rows)
         event = cast(LedgerEvent, {**row, "order": len(book.events)})
-        looks = list(book.looks_of(event, self.budget.kind))
+        looks = [look for look in book.looks_of(event, self.budget.kind) if not book.is_allowed(look)]
         earlier: dict[LedgerItem, list[Look]] = {look.item: [] for look in looks}
         for look in book.looks(self.budget.kind):
             is_theirs = not self.budget.by_recipient or look.event["recipient"] == event["recipient"]
-            if look.item in earlier and is_theirs and look.event["event"] != event["event"]:
+            is_earlier = look.event["event"] != event["event"] and not book.is_allowed(look)
+            if look.item in earlier and is_theirs and is_earlier:
                 earlier[look.item].append(look)
         uses = sorted((self._use(look, earlier[look.item]) for look in looks), key=lambda use: -abs(use.signed_nats))
         scores = {row["target"]: row for row in rows.rows["scores"] if row["unit"] == ENTITY}
@@ -433,6 +450,10 @@ def _held_spans(disclosures: Iterable[LedgerDisclosure], answer: str) -> list[He
             by_place[disclosed.row["first_character"], disclosed.row["last_character"] + 1].append(disclosed)
     spans: list[HeldSpan] = []
     for (start, end), rows in by_place.items():
+        # What is copied is theirs to know where they may know it from one document; of all else, from each.
+        enough = any if rows[0].row["relation"] == "copied" else all
+        if enough(disclosed.allowed == "yes" for disclosed in rows):
+            continue
         documents = tuple(sorted({disclosed.document for disclosed in rows}))
         said_at = {(start, end), *_said_again(answer, answer[start:end], rows[0].kind)}
         spans += [HeldSpan(*place, rows[0].kind, documents, rows[0].nats) for place in said_at]

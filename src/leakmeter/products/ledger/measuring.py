@@ -8,7 +8,7 @@ person is in a file that `forget` does not reach.
 from __future__ import annotations
 
 import re
-from collections import ChainMap, Counter
+from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from leakmeter.core.case import ToolCall
+from leakmeter.core.case import Recipient, ToolCall
 from leakmeter.core.item import Origin
 from leakmeter.core.loaded import LoadedCases, Plan, Preparations
 from leakmeter.core.measure import Texts
@@ -35,6 +35,7 @@ from leakmeter.products.ledger.keys import ANSWER, RECIPIENT, SUBJECT
 from leakmeter.products.ledger.store import Ledger, kept_texts, other_model
 from leakmeter.products.ledger.tables import KEYS, TEXTS
 from leakmeter.products.ledger.turns import Turns
+from leakmeter.text import permissions
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.matching import Folded
 
@@ -78,6 +79,8 @@ class Measuring:
     sensitive: str | None = None
     """File of values that are personal or secret to you: a .csv table with a column for each type of value, or lines
     TYPE = REGEX."""
+    allowed: str | None = None
+    """File of who may know what, .toml or .csv: budgets then count what recipients may not know."""
     pack: tuple[str, ...] | None = None
     """Files of further recognisers, TOML packs."""
     keep_texts: bool = False
@@ -315,7 +318,8 @@ def measured(
     """Score what the ledger has no numbers of, and make rows of all answers that can be scored. Writes no table."""
     if answers:
         _check_chat(backend)
-    state, stored = ledger.read("measured")
+    policy = None if how.allowed is None else permissions.read(how.allowed)
+    state, stored = ledger.read("measured", "disclosures")
     scored = {row["score"]: row["n_tokens"] for row in stored["measured"]}
     rows: dict[str, list[JsonObject]] = {table: [] for table in KEYS}
     result = MeasuredAnswers(rows)
@@ -363,11 +367,16 @@ def measured(
                     del of_event[number]
                 else:
                     of_event[number][unit] = key
+    kinds: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for row in (*stored["disclosures"], *rows["disclosures"]) if policy is not None else ():
+        kinds[row["score"]].append((row["content"], row["kind"]))
     for number, names in of_event.items():
         answer = answers[number]
         event = _event(ledger, answer, names, scored[names[DOCUMENT]], how, backend.name)
         rows["events"].append(event)
         rows["looks"] += _looks(ledger, answer, event["event"])
+        if policy is not None:
+            rows["permissions"] += _permissions(ledger, answer, event["event"], policy, kinds[names[DOCUMENT]])
         rows["names"] += _document_names(ledger, answer)
         if how.keep_texts and answer.recipient is not None and answer.channel == ANSWER:
             rows["names"].append({"pseudonym": event["recipient"], "kind": RECIPIENT, "name": answer.recipient})
@@ -639,6 +648,36 @@ def _looks(ledger: Ledger, answer: LoggedAnswer, event: str) -> Iterator[JsonObj
         for id_, sha256 in documents:
             names = {"document": keys.document(id_), "content": keys.content(sha256)}
             yield {"event": event, **names, "present": is_present}
+
+
+def _permissions(
+    ledger: Ledger, answer: LoggedAnswer, event: str, policy: permissions.Policy, told: Sequence[tuple[str, str]]
+) -> Iterator[JsonObject]:
+    """Whether the recipient may know each document in the prompt, and what the answer discloses of it: `told` are
+    contents of documents, and kinds."""
+    keys = ledger.keys
+    kinds: dict[str, list[str]] = {}
+    for content, kind in told:
+        kinds.setdefault(content, []).append(kind)
+    # What was retrieved is called by its id, or, where that says nothing, by its name.
+    named = [(id_, part.name if part.name and id_ == part.id else id_, part) for part in answer.documents
+             for id_ in (part.id, *part.other_ids)]  # fmt: skip
+    name = None if answer.channel == ANSWER else (answer.recipient or "").partition(":")[2]
+    known = answer.known or Recipient()
+    facts = permissions.permissions_for(
+        answer.channel, name, known, {called: permissions.DocumentFacts() for _, called, _ in named}, policy
+    )
+    for id_, called, part in named:
+        content = keys.content(part.content_hash)
+        yield {
+            "event": event,
+            "document": keys.document(id_),
+            "content": content,
+            "allowed": facts.may(called, kind=None).allowed,
+            "kinds": [
+                kind for kind in dict.fromkeys(kinds.get(content, ())) if facts.may(called, kind=kind).allowed == "yes"
+            ],
+        }
 
 
 def _document_names(ledger: Ledger, answer: LoggedAnswer) -> Iterator[JsonObject]:

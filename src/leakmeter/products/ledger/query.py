@@ -48,6 +48,11 @@ _OF_DISCLOSURES: Final = pa.schema(
         *(TABLES["events"].field(name) for name in ("event", "recipient", "day")),
         pa.field("document", pa.string(), metadata={"about": "id of the document that it came from"}),
         *TABLES[DISCLOSURES],
+        pa.field(
+            "allowed",
+            pa.string(),
+            metadata={"about": "whether the recipient may know it: 'yes', 'no', 'unknown'; null without a policy"},
+        ),
     ]
 )
 
@@ -85,7 +90,7 @@ def _in_utc(table: pa.Table) -> pa.Table:
 def _disclosures(book: Book) -> Iterator[JsonObject]:
     for disclosed in book.disclosed(book.events):
         of_event = {name: disclosed.event[name] for name in ("event", "recipient", "day")}
-        yield {**disclosed.row, **of_event, "document": disclosed.document}
+        yield {**disclosed.row, **of_event, "document": disclosed.document, "allowed": disclosed.allowed}
 
 
 def _totals(book: Book) -> Iterator[JsonObject]:

@@ -13,6 +13,7 @@ import numpy as np
 from leakmeter.core.plain import counted
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import UsageError
+from leakmeter.instruments.influence.permitted import ORDER, WORDS
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.products.ledger.flags import SENTENCES
 from leakmeter.products.ledger.keys import ANSWER as PERSON
@@ -355,6 +356,7 @@ def _disclosed(
     for disclosed in filter(is_meant, book.disclosed(book.events if events is None else events)):
         groups[disclosed.event["recipient"], disclosed.kind, disclosed.document].append(disclosed)
     most = {group: max(rows, key=lambda disclosed: disclosed.nats) for group, rows in groups.items()}
+    is_judged = any(disclosed.allowed is not None for rows in groups.values() for disclosed in rows)
     # Where all of it is of one recipient, rows lead to the documents.
     by_recipient = len({recipient for recipient, _, _ in groups}) > 1
     rows = [
@@ -362,10 +364,11 @@ def _disclosed(
             (
                 *([names.phrase(recipient)] if by_recipient else ()),
                 b.Untrusted(kind, _ID), names.document(document),
+                *([_may_know(groups[recipient, kind, document])] if is_judged else ()),
                 len({disclosed.event["draw"] for disclosed in groups[recipient, kind, document]}), worst.nats,
             ),
             to=names.address(RECIPIENT, recipient or "") if by_recipient else names.address(DOCUMENT, document),
-            quiet=not worst.is_sensitive,
+            quiet=not worst.is_sensitive or worst.allowed == "yes",
         )
         for (recipient, kind, document), worst in sorted(
             most.items(), key=lambda item: (not item[1].is_sensitive, -item[1].nats, *map(str, item[0]))
@@ -373,6 +376,7 @@ def _disclosed(
     ]  # fmt: skip
     columns = (
         *([b.Column("Recipient")] if by_recipient else ()), b.Column("Kind"), b.Column("Document"),
+        *([b.Column("May know")] if is_judged else ()),
         b.Column("Answers", "count"),
         b.Column("Most", "signed_nats", "nats", shade=True),
     )  # fmt: skip
@@ -389,6 +393,12 @@ def _disclosed(
         if rows
         else []
     )
+
+
+def _may_know(rows: Sequence[LedgerDisclosure]) -> str:
+    """Whether the recipient may know it, in words; of answers that differ in it, the worst."""
+    worst = min((disclosed.allowed for disclosed in rows), key=lambda allowed: ORDER[allowed])
+    return WORDS[worst]
 
 
 def _pairs_table(

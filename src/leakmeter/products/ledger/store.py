@@ -30,7 +30,7 @@ from leakmeter.core.plain import one_line
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import StoreError
 from leakmeter.products.ledger.keys import Keys
-from leakmeter.products.ledger.tables import TABLES, TEXTS, Rows, insert, make, select
+from leakmeter.products.ledger.tables import TABLES, TEXTS, Rows, insert, make, make_missing, select
 
 if TYPE_CHECKING:
     from leakmeter.results.result import PartContent
@@ -216,6 +216,8 @@ class Ledger:
             self._make_directory()
             make_file(self.file)
             with closing(connected(self.file, *_PRAGMAS)) as database, transaction(database):
+                if _version(database) == _VERSION:
+                    make_missing(database)
                 yield database
 
     def vacuum(self) -> None:
@@ -240,8 +242,11 @@ class Ledger:
             # Errors of SQLite repeat a text that is none.
             database.text_factory = bytes.decode
             try:
-                if not _version(database):
+                version = _version(database)
+                if not version:
                     make(database, temporary=True)
+                elif version == _VERSION:
+                    make_missing(database, temporary=True)
                 yield database
             except _UNREADABLE as error:
                 advice = "restore it from a copy, or make a new ledger from the logs"

@@ -6,7 +6,7 @@ import json
 import math
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from types import UnionType
 from typing import Annotated, Any, Final, TypedDict, get_args, get_type_hints
@@ -47,6 +47,16 @@ class LookRow(TypedDict):
     document: Annotated[str, "id of a document that was retrieved for it"]
     content: Annotated[str, "keyed hash of its text"]
     present: Annotated[bool, "whether the prompt had its text; otherwise it adds 0"]
+
+
+class PermissionRow(TypedDict):
+    """Whether a recipient may know a document that an answer may tell of, by the policy it was added with."""
+
+    event: Annotated[str, "the answer; of one that was added without a policy there is no row"]
+    document: Annotated[str, "id of a document that was retrieved for it"]
+    content: Annotated[str, "keyed hash of its text"]
+    allowed: Annotated[str, "whether its recipient may know all of it: 'yes', 'no' or 'unknown'"]
+    kinds: Annotated[list[str], "kinds of what the answer discloses of it that its recipient may know"]
 
 
 class ScoreRow(TypedDict):
@@ -106,6 +116,7 @@ class NameRow(TypedDict):
 class AllRows(TypedDict):
     events: list[EventRow]
     looks: list[LookRow]
+    permissions: list[PermissionRow]
     scores: list[ScoreRow]
     disclosures: list[DisclosureRow]
     measured: list[MeasuredRow]
@@ -135,6 +146,7 @@ TEXTS: Final = "texts"
 KEYS: Final[Mapping[str, str]] = {
     "events": "event",
     "looks": "event, document, content",
+    "permissions": "event, document, content",
     "scores": "score, target",
     "disclosures": "score, content, first_character, last_character, kind",
     "measured": "score",
@@ -144,7 +156,7 @@ KEYS: Final[Mapping[str, str]] = {
 }
 """All tables in the file, and columns that no two rows of one share."""
 _HOLDERS: Final = {
-    "looks": ("events", "event"),
+    **dict.fromkeys(("looks", "permissions"), ("events", "event")),
     **dict.fromkeys(("scores", "disclosures", TEXTS), ("measured", "score")),
 }
 """Tables whose rows are added with a row of another one, and never again: which table, and the column of both."""
@@ -155,11 +167,17 @@ def _columns(table: str) -> list[str]:
     return ["score", "kept"] if table == TEXTS else [*TABLES[table].names, "checksum"]
 
 
-def make(database: sqlite3.Connection, *, temporary: bool = False) -> None:
-    for table, key in KEYS.items():
+def make(database: sqlite3.Connection, tables: Iterable[str] = KEYS, *, temporary: bool = False) -> None:
+    for table in tables:
         # VACUUM keeps numbers of rows, and so their order, only where a column has them.
-        columns = f"number INTEGER PRIMARY KEY, {', '.join(_columns(table))}, UNIQUE ({key})"
+        columns = f"number INTEGER PRIMARY KEY, {', '.join(_columns(table))}, UNIQUE ({KEYS[table]})"
         database.execute(f"CREATE {'TEMP' if temporary else ''} TABLE {table} ({columns})")
+
+
+def make_missing(database: sqlite3.Connection, *, temporary: bool = False) -> None:
+    """Make the tables that a file of an earlier version does not have."""
+    found = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    make(database, [table for table in KEYS if table not in found], temporary=temporary)
 
 
 def insert(database: sqlite3.Connection, rows: Rows) -> None:

@@ -18,8 +18,9 @@ from leakmeter.products.ledger.accounting import Total, total
 from leakmeter.products.ledger.flags import HIDDEN_CALLS, OTHER_PROMPT
 from leakmeter.products.ledger.store import Ledger
 from leakmeter.products.ledger.subjects import Name, read_edits, resolve
-from leakmeter.products.ledger.tables import AllRows, DisclosureRow, EventRow, LookRow, Rows, ScoreRow
+from leakmeter.products.ledger.tables import AllRows, DisclosureRow, EventRow, LookRow, PermissionRow, Rows, ScoreRow
 from leakmeter.stats.stats import Posterior
+from leakmeter.text.permissions import MayKnow
 
 DOCUMENT, SUBJECT = "document", "subject"
 
@@ -108,6 +109,8 @@ class LedgerDisclosure(NamedTuple):
     event: LedgerEvent
     document: str
     row: DisclosureRow
+    allowed: MayKnow | None = None
+    """Whether its recipient may know it of that document; None where the answer was added without a policy."""
 
     @property
     def kind(self) -> str:
@@ -176,7 +179,9 @@ class Book:
         self.looks_by_event: dict[str, list[LookRow]] = defaultdict(list)
         for look in rows["looks"]:
             self.looks_by_event[look["event"]].append(look)
-        self._pairs_of: dict[tuple[str, bool], list[Pair]] = {}
+        self.permissions = {(row["event"], row["document"], row["content"]): row for row in rows["permissions"]}
+        """Of answers that were added with a policy, by event, document and its content."""
+        self._pairs_of: dict[tuple[str, bool, bool], list[Pair]] = {}
         self._hidden = Counter(row["recipient"] for row in events if HIDDEN_CALLS in row["flags"])
 
     @cached_property
@@ -221,7 +226,8 @@ class Book:
             for row in self._disclosures[event["by_document"]]:
                 for look in self.looks_by_event[event["event"]]:
                     if look["present"] and look["content"] == row["content"]:
-                        yield LedgerDisclosure(event, look["document"], row)
+                        permission = self.permissions.get((event["event"], look["document"], look["content"]))
+                        yield LedgerDisclosure(event, look["document"], row, _allowed(permission, row["kind"]))
 
     def looks(self, kind: str) -> Iterator[Look]:
         for event in self.events:
@@ -246,12 +252,39 @@ class Book:
         for subject, rows in by_subject.items():
             yield _look(event, LedgerItem(SUBJECT, subject), rows)
 
-    def pairs(self, kind: str, *, by_recipient: bool) -> list[Pair]:
+    def is_allowed(self, look: Look) -> bool:
+        """Whether the recipient of an answer may know what a look is of, so that no budget counts it: all of a
+        document; of a subject each value, from a document that says it."""
+        event = look.event["event"]
+        if look.item.kind == DOCUMENT:
+            permission = self.permissions.get((event, look.item.id, look.item.content))
+            return permission is not None and permission["allowed"] == "yes"
+        return bool(look.entities) and all(
+            any(
+                _allowed(self.permissions.get((event, held["document"], held["content"])), kind) == "yes"
+                for content, kind in self._said_by.get(entity, ())
+                for held in self.looks_by_event[event]
+                if held["present"] and held["content"] == content
+            )
+            for entity in look.entities
+        )
+
+    @cached_property
+    def _said_by(self) -> dict[str, list[tuple[str, str]]]:
+        """By value, contents of the documents that say it, and its kind."""
+        said: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for row in self.mentions:
+            said[row["entity"]].append((row["content"], row["kind"]))
+        return said
+
+    def pairs(self, kind: str, *, by_recipient: bool, only_withheld: bool = False) -> list[Pair]:
         """Totals of each thing ('document' or 'subject'), largest first: for each recipient, or over all, as if they
-        compared what they were told."""
-        if (kind, by_recipient) not in self._pairs_of:
-            self._pairs_of[kind, by_recipient] = self.totals(self.looks(kind), by_recipient=by_recipient)
-        return list(self._pairs_of[kind, by_recipient])
+        compared what they were told. `only_withheld` leaves out what recipients may know."""
+        key = kind, by_recipient, only_withheld
+        if key not in self._pairs_of:
+            looks = (look for look in self.looks(kind) if not (only_withheld and self.is_allowed(look)))
+            self._pairs_of[key] = self.totals(looks, by_recipient=by_recipient)
+        return list(self._pairs_of[key])
 
     def totals(self, looks: Iterable[Look], *, by_recipient: bool) -> list[Pair]:
         """Totals of some answers, which are in the order of time; see `pairs`."""
@@ -280,6 +313,15 @@ class Book:
             n_unscored=len(looks) - len(scored),
             n_separate=sum(look.n_pieces > 1 for look in looks),
         )
+
+
+def _allowed(permission: PermissionRow | None, kind: str) -> MayKnow | None:
+    """Whether a recipient may know a value of a document; of one that is allowed as a whole every kind is."""
+    if permission is None:
+        return None
+    if permission["allowed"] == "yes" or kind in permission["kinds"]:
+        return "yes"
+    return "no" if permission["allowed"] == "no" else "unknown"
 
 
 def draws_of(events: Sequence[EventRow | JsonObject]) -> tuple[list[str], int]:

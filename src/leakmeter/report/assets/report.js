@@ -217,6 +217,29 @@
     bar.append(label);
     table.closest(".scroll").before(bar);
   };
+  // Buttons that leave the rows that say one thing in a column of few words.
+  const chosen = (table) => {
+    const name = table.dataset.chips;
+    const column = [...table.tHead.rows[0].cells].findIndex((c) => c.textContent.trim() === name);
+    const said = (row) => row.cells[column].firstChild?.textContent.trim() ?? "";
+    const bodies = [...table.tBodies[0].rows];
+    const bar = make("div", "", { className: "tools chips" });
+    bar.setAttribute("role", "group");
+    bar.setAttribute("aria-label", name);
+    bar.append(make("span", `${name}: `));
+    for (const words of new Set(bodies.map(said))) {
+      const chip = make("button", `${words} (${bodies.filter((row) => said(row) === words).length})`, { type: "button" });
+      chip.setAttribute("aria-pressed", "false");
+      chip.addEventListener("click", () => {
+        const on = chip.getAttribute("aria-pressed") === "false";
+        for (const other of bar.querySelectorAll("button")) other.setAttribute("aria-pressed", String(on && other === chip));
+        table.classList.toggle("chosen", on);
+        for (const row of bodies) row.classList.toggle("not-chosen", on && said(row) !== words);
+      });
+      bar.append(chip);
+    }
+    table.closest(".scroll").before(bar);
+  };
 
   // -- what lies under the pointer or the focus
   const light = (state, index) => {
@@ -373,6 +396,7 @@
   for (const table of document.querySelectorAll("table[data-sort]")) sortable(table);
   for (const table of document.querySelectorAll("table[data-rest]")) shortened(table);
   for (const table of document.querySelectorAll("table[data-filter]")) filterable(table);
+  for (const table of document.querySelectorAll("table[data-chips]")) chosen(table);
   document.querySelectorAll("main > :not(.cases) .attribution").forEach(open);
   addEventListener("hashchange", follow);
   // Paper has what is open, and of a case that is open its settings too; a thousand cases stay lines.

@@ -48,6 +48,7 @@ from leakmeter.text.entities import pattern
 from leakmeter.text.entities.packs.rule import PUBLIC, PackRule, rule_of
 from leakmeter.text.entities.packs.search import find
 
+_SECRETS: Final = "secrets.toml"
 _MOST_CHARACTERS: Final = 1_000_000
 _MOST_RECOGNISERS: Final = 500
 _MARKED = regex.compile(r"«([^«»]+)»")
@@ -104,6 +105,12 @@ def public() -> tuple[PackRule, ...]:
 def kinds() -> frozenset[str]:
     """What `recognisers` call values."""
     return frozenset(rule.kind for rule in recognisers())
+
+
+@cache
+def secrets() -> frozenset[str]:
+    """What recognisers of keys and passwords call them."""
+    return frozenset(rule.kind for pack in own() if pack.name == _SECRETS for rule in pack.rules)
 
 
 # ------------------------------------------------------------------------------------------------ of users and packages
