@@ -55,8 +55,8 @@ class PromptSettings(templates.TemplateOptions):
     entity_patterns: str | None = None
     """With unit entity: file of further patterns to recognise, one line TYPE = REGEX each."""
     ner: str | None = None
-    """With unit entity: recogniser of names and dates, a local directory with a token-classification model of
-    transformers or a spaCy pipeline."""
+    """With unit entity: recogniser of names, dates and other personal data, a local directory with a model of
+    transformers for token classification, or with a spaCy pipeline."""
     swap: bool = False
     """With unit entity: also replace each value by a surrogate value of the same type."""
     swap_seed: int = 0
