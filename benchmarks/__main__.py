@@ -195,7 +195,8 @@ def _options() -> argparse.Namespace:
         type=Path,
         default=None,
         help="`sentences`: a file of PubMedQA's form; `extraction`: prose; `ledger-day`: a directory; `scale` and "
-        "`disclosures`: a run; `log`: records that `leakmeter influence --data` reads; `games`: a directory of texts, or a run with controls",
+        "`disclosures`: a run; `log`: records that `leakmeter influence --data` reads; `games`: a directory of texts, "
+        "or a run with controls",
     )
     parser.add_argument("--seed", type=int, default=0, help="`disclosures`, `games`, `log`: of the values in its cases")
     parser.add_argument("--answers", type=int, default=1000, help="`log`: how many")
