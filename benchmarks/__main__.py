@@ -149,6 +149,8 @@ def _without_a_model(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if options.scenario == jobs.NAME:
         return jobs.rows(**jobs.TINY) if options.tiny else jobs.rows(options.model)
     if options.scenario == log.NAME:
+        if options.data is not None:
+            return log.compared(options.model, options.data)
         of_log = log.TINY if options.tiny else {"n": options.answers, "model": options.model}
         return log.rows(seed=options.seed, complete=options.check or options.tiny, **of_log)
     if options.scenario == int8.NAME:
@@ -193,7 +195,8 @@ def _options() -> argparse.Namespace:
         type=Path,
         default=None,
         help="`sentences`: a file of PubMedQA's form; `extraction`: prose; `ledger-day`: a directory; `scale` and "
-        "`disclosures`: a run; `games`: a directory of texts, or a run with controls",
+        "`disclosures`: a run; `log`: records that `leakmeter influence --data` reads; `games`: a directory of texts, "
+        "or a run with controls",
     )
     parser.add_argument("--seed", type=int, default=0, help="`disclosures`, `games`, `log`: of the values in its cases")
     parser.add_argument("--answers", type=int, default=1000, help="`log`: how many")

@@ -28,6 +28,7 @@ from leakmeter.text.build import PromptSettings
 
 NAME: Final = "log"
 TINY: Final = {"n": 45, "model": "toy"}
+WAYS: Final = ("steps", "complete")
 LEAKING: Final = 20
 """Of so many answers one discloses something."""
 _FIRST: Final = (
@@ -132,6 +133,22 @@ def answers(n: int, seed: int) -> Iterator[Answer]:
         )
 
 
+def compared(model: str, data: Path) -> Iterator[dict[str, Any]]:
+    """The same of a log of the user's, by steps and completely: a row for each case whose disclosures differ."""
+    with tempfile.TemporaryDirectory() as name:
+        found = {}
+        for way in WAYS:
+            row, found[way] = _measured(model, data, Path(name) / way, is_complete=way == "complete")
+            yield {"way": way, "answers": len(found[way]), **row}
+        by_steps, everything = (found[way] for way in WAYS)
+        differ = [id_ for id_ in everything if by_steps[id_] != everything[id_]]
+        same = 1 - len(differ) / len(everything)
+        n_leaking = sum(map(bool, everything.values()))
+        yield {"way": "steps against complete", "answers": len(everything), "leaking": n_leaking, "same": same}
+        for id_ in differ:
+            yield {"id": id_, "steps": by_steps[id_], "complete": everything[id_]}
+
+
 def rows(model: str, *, n: int = 1000, seed: int = 0, complete: bool = False) -> Iterator[dict[str, Any]]:
     """What measuring such a log takes and finds, as the command does it from start to end.
 
@@ -148,7 +165,7 @@ def rows(model: str, *, n: int = 1000, seed: int = 0, complete: bool = False) ->
         data = folder / "log.jsonl"
         data.write_text("".join(f"{json.dumps(answer.record)}\n" for answer in planted), encoding="utf-8")
         found = {}
-        for way in ("steps", "complete") if complete else ("steps",):
+        for way in WAYS if complete else WAYS[:1]:
             row, found[way] = _measured(model, data, folder / way, is_complete=way == "complete")
             named = sum(_is_found(answer, found[way]) for answer in planted if answer.leaked)
             others = sum(bool(found[way][answer.record["id"]]) for answer in planted if answer.leaked is None)
