@@ -62,8 +62,9 @@ def test_scores_are_those_of_a_round_for_each(kind: str, reduction: Any) -> None
     for n_single in (1, N_SINGLE, len(RESPONSE) + 4):
         request = Request(PROMPTS, RESPONSE, reduction, n_single)
         slow = values(in_full, in_rounds(reduction, n_single))
-        # The same passes, whose numbers may depend on where in memory they are.
-        np.testing.assert_allclose(values(in_full, in_one_round(request)), slow, rtol=0, atol=1e-6)
+        # The same passes, whose numbers may depend on where in memory they are: by a few of the steps between numbers
+        # of that size in float32, each 9.5e-7.
+        np.testing.assert_allclose(values(in_full, in_one_round(request)), slow, rtol=0, atol=4e-6)
         np.testing.assert_allclose(values(backend, in_one_round(request)), slow, rtol=0, atol=NEAR)
 
 

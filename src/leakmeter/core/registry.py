@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from leakmeter.core import own
@@ -22,6 +21,8 @@ from leakmeter.core.record import JsonObject
 from leakmeter.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from leakmeter.core.backend import Backend
     from leakmeter.core.item import Prepared
     from leakmeter.core.measure import Measure
@@ -265,4 +266,6 @@ def _within(package: Any) -> Iterator[Instrument]:
 @cache
 def _others(group: str) -> tuple[EntryPoint, ...]:
     # To look through all that is installed takes ten milliseconds, and a command asks for instruments dozens of times.
+    from importlib.metadata import entry_points  # it imports a mail parser, and that a socket
+
     return tuple(entry_points(group=group))

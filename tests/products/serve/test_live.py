@@ -142,7 +142,7 @@ def test_a_new_answer_that_gives_something_away_is_named_above_all(
         return replace(result, response=answer), kept.tokenizer.encode_data(said, first=False).ids
 
     quiet = asked(made, "cut", cut=["s1"], max_new_tokens=len(said))[-1][1]["html"]
-    assert ("Do not ship" in quiet, "Searched: telephone numbers" in quiet) == (False, True)
+    assert ("Do not ship" in quiet, "Searched: telephone, account" in quiet) == (False, True)
     monkeypatch.setattr(live, "_drawn", drawn)
     told = asked(made, "cut", cut=["s1"], response="41", max_new_tokens=len(said))
     html = told[-1][1]["html"]
