@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import tempfile
+from collections.abc import Mapping
 from contextlib import chdir
 from pathlib import Path
 
@@ -30,13 +31,13 @@ PAGES = {
 MOST_BYTES = 600_000
 
 
-def write_pages(directory: Path, model: str) -> None:
+def write_pages(directory: Path, model: str, pages: Mapping[str, str] = PAGES) -> None:
     """Run each command beside the samples, and write its page."""
     directory = directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         assert exit_code(["demo", "--write-samples", "samples"]) == 0
-        for name, line in PAGES.items():
+        for name, line in pages.items():
             words = [*shlex.split(line), "--model", model, "--html", name]
             if exit_code(words):
                 raise SystemExit(f"{line} failed")

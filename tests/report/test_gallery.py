@@ -64,8 +64,10 @@ def test_a_page_says_the_words_that_the_program_was_called_with(cli: Call, monke
 @pytest.mark.long
 def test_its_script_makes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
-    gallery.write_pages(tmp_path / "pages", "toy")
-    assert {path.name for path in (tmp_path / "pages").iterdir()} == {*gallery.PAGES}
+    # The toy has no chat template, which conversations need.
+    pages = {name: line for name, line in gallery.PAGES.items() if name != "conversations.html"}
+    gallery.write_pages(tmp_path / "pages", "toy", pages)
+    assert {path.name for path in (tmp_path / "pages").iterdir()} == {*pages}
 
 
 @pytest.mark.long
