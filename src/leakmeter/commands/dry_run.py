@@ -49,7 +49,12 @@ def _print(predicted: PredictedCases) -> None:
         console.print(f"Estimated from {predicted.sampled_cases:,} of the cases, spread evenly over all.")
     if predicted.at_most:
         console.print("Upper limits: responses not yet drawn count with the most tokens that they may have.")
-    if predicted.depends:
+    if predicted.at_least:
+        console.print(
+            "Counted as if nothing were found. An answer that may disclose something takes several times as much: "
+            "--complete --dry-run counts that of all."
+        )
+    elif predicted.depends:
         console.print("How much is run, and how long it takes, depends on what is found.")
 
 
@@ -57,7 +62,7 @@ def _totals(predicted: PredictedCases) -> Table:
     from leakmeter.report.words import about_seconds, saved
 
     run = predicted.tree_tokens
-    most = "at most " if predicted.at_most else ""
+    most = "at most " if predicted.at_most else "at least " if predicted.at_least else ""
     about = f"{most}about " if predicted.depends or predicted.sampled_cases is not None else most
     rows = [
         ("cases", f"{predicted.n_cases:,}", ""),
@@ -72,7 +77,8 @@ def _totals(predicted: PredictedCases) -> Table:
         ("prompt and token", predicted.full_pass_per_token_tokens),
     ):
         rows.append((f"a pass for each {words}", f"{n:,}", f"{saved(run, n)} saved"))
-    time = "not predicted" if predicted.seconds is None else f"{most}{about_seconds(predicted.seconds)}"
+    time = "not predicted" if predicted.seconds is None else about_seconds(predicted.seconds)
+    time = time if time.startswith("under") or predicted.seconds is None else f"{most}{time}"
     rows.append(("time, once loaded", time, ""))
     return output.table(("", "", ""), rows, right=(1,))
 

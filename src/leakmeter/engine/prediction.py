@@ -149,6 +149,8 @@ class PredictedCases:
     """None where the model is in this process."""
     depends: bool = False
     """Whether it depends on what is found."""
+    at_least: bool = False
+    """Whether more is run where something is found: cases are measured step by step, and nothing is taken to be."""
     n_cases: int = 0
     sampled_cases: int | None = None
     """Cases that were predicted one by one, of many; the numbers are estimates then, and `cases` are none. None where
@@ -187,15 +189,23 @@ def forecast(
         *(predictor.backend, plan.settings, plan.measure),
         steps=[plan.steps[number] for number in numbers] if plan.steps else (),
     )
+    is_least = any(case.item.steps is not None for case in prepared)
     predicted = predicted_cases(
-        *(predictor, plan.measure, prepared),
+        *(predictor, plan.measure, list(map(_finding_nothing, prepared)) if is_least else prepared),
         numbers=numbers,
         group_size=size,
         price_per_million=price_per_million,
     )
     if len(looked_at) < len(cases):
         predicted = predicted.of_more(len(cases), len(looked_at))
-    return predicted, kept
+    return replace(predicted, at_least=is_least), kept
+
+
+def _finding_nothing(prepared: Prepared) -> Prepared:
+    """A case of which nothing is found, since nothing is known of its texts: random answers would be full of it."""
+    if prepared.item.steps is None:
+        return prepared
+    return replace(prepared, item=replace(prepared.item, texts_of=None))
 
 
 def spread_evenly(n: int, most: int) -> list[int]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import leakmeter
+from leakmeter.cli import main
 from leakmeter.core.item import StepByStep
 from leakmeter.instruments.influence.controls import FalseAlarms
 from leakmeter.instruments.influence.measure import Influence
@@ -92,6 +93,23 @@ def test_numbers_of_the_whole_context_are_those_of_complete_cases(by_steps: Any,
         if one.steps.last == "pieces":
             nats = {piece.name: piece.nats for piece in other.pieces}
             assert {piece.name: piece.nats for piece in one.pieces} == pytest.approx(nats, abs=1e-9)
+
+
+def test_a_dry_run_counts_what_is_run_where_nothing_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(f"{json.dumps(row)}\n" for row in _log()), encoding="utf-8")
+    predicted = []
+    for more in ([], ["--complete"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["influence", "--model", "toy", "--data", str(log), "--dry-run", "--json", *more])
+        assert ended.value.code == 0
+        predicted.append(json.loads(capsys.readouterr().out))
+    least, every = predicted
+    assert (least["at_least"], least["depends"], every["at_least"]) == (True, False, False)
+    # Its own prompt, the bare one, and an irrelevant text; three contexts of four in five; noise of the first ten.
+    assert 4 * N < least["requests"] < 8 * N < every["requests"]
 
 
 def test_a_small_log_is_measured_completely() -> None:

@@ -49,10 +49,8 @@ class Stepwise:
     """What is known of one response so far, and what is asked next."""
 
     def __init__(self, item: ContextItem, response: tuple[int, ...], reduction: TargetLogProbs | MixtureLogProbs):
-        if item.texts_of is None:
-            raise ValueError(f"case '{item.id}' was made without its texts, which finding disclosures needs")
         self._item, self._response, self._reduction = item, response, reduction
-        self._texts = item.texts_of(response)
+        self._texts = None if item.texts_of is None else item.texts_of(response)
         self.scored = PieceScores()
         self.noise: FloatArray | None = None
         """Of each token; None where the run has other cases measure it."""
@@ -72,7 +70,9 @@ class Stepwise:
 
     @property
     def _open(self) -> list[bool]:
-        """Of each span that may be a disclosure, whether words alone show what it came from."""
+        """Of each span that may be a disclosure, whether words alone show what it came from; none without texts."""
+        if self._texts is None:
+            return []
         scored, noise = self.scored, self.noise
         with np.errstate(invalid="ignore"):
             series = {
