@@ -98,7 +98,6 @@ def run_cases(
         order = Order.of([max(telling[at.start : at.stop]) for at in ready.groups], seed=0)
     is_interrupted = False
     done: dict[str, PartContent] = {}
-    page = None if run.html is None or public else _GrowingPage(run.html, n_cases // plan.measure.parts, command)
     # What a guarantee of privacy covers is the whole run.
     has_no_part = public or part is not None or plan.settle is not None
     watch = nullcontext(Callbacks()) if public else progress(backend, n_cases, findings)
@@ -106,7 +105,7 @@ def run_cases(
         with (
             watch as callbacks,
             ready.measure_into(
-                *(run.out,),
+                run.out,
                 callbacks=callbacks,
                 command=command,
                 label=run.name,
@@ -118,6 +117,9 @@ def run_cases(
             directory = opened.directory
             n_kept = sum(len(ready.groups[number]) for number in directory.parts)
             began = time.monotonic()
+            page = None
+            if run.html is not None and not public and not directory.is_complete:
+                page = _GrowingPage(run.html, n_cases // plan.measure.parts, command)
             kept_name = directory.read_spec().get("name") if directory.is_complete else run.name
             make = results or partial(kind.from_run, params=asdict(opened.measure))
 
