@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.instruments.redaction.test_disclosing import Copier
 
 import leakmeter
 from leakmeter.cli import main
@@ -57,6 +58,27 @@ def test_what_is_disclosed_is_the_same_as_if_everything_were_measured(by_steps: 
     assert said(by_steps) == said(complete)
     assert sum(bool(leaks) for leaks in said(by_steps).values()) == N // 10
     assert all(case.steps is None for case in complete)
+
+
+def test_words_alone_name_the_sources_where_scores_confirm_a_value() -> None:
+    rows = _log(FEWEST + 5)
+    stepwise, everything = leakmeter.influence(Copier(), rows), leakmeter.influence(Copier(), rows, complete=True)
+    for one, other in zip(stepwise, everything, strict=True):
+        assert _said(one) == _said(other)
+    # Copied content that nothing calls personal is listed with its source too.
+    assert any(case.disclosed for case in stepwise if case.steps.last == "whole")
+    leaking = [case for case in stepwise if any(leak.is_sensitive for leak in case.disclosed)]
+    assert {case.steps.last for case in leaking} == {"controls"}
+    for case in leaking:
+        leak = next(leak for leak in case.disclosed if leak.is_sensitive)
+        assert leak.evidence == "scores"
+        assert (leak.relation, leak.document) == ("copied", "file")
+        assert [(source.nats, source.alone_nats) for source in leak.sources] == [(None, None)]
+        assert leak.text in case.context[leak.sources[0].start : leak.sources[0].end]
+
+
+def _said(case: Any) -> list[tuple[str, ...]]:
+    return sorted((leak.text, leak.kind, leak.relation, *sorted(leak.documents)) for leak in case.disclosed)
 
 
 def test_values_of_records_are_the_same_too() -> None:

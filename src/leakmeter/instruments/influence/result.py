@@ -716,7 +716,8 @@ class InfluenceResult(ContextResult):
             of_samples = _over_samples([nats[number] for nats in ablated], params)
             pieces.append(_piece(span, texts, series, rank, placebo, of_samples))
         whole_by_sample = [_sum(series[i, "whole", ""]) for i in range(n_samples)]
-        found, controls = examined(texts, series)
+        # Where no piece was measured, words of all of them say what a disclosure came from.
+        found, controls = examined(texts if texts["spans"] else {**texts, "spans": every}, series)
         mean, interval, worst = _over_samples(whole_by_sample, params)
         return cls(
             **cls.of_context(texts, series, params, alone_signed_nats, _warnings(texts, series)),
