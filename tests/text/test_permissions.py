@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leakmeter.core.case import Case, Document, Emission, Message, Recipient
+from leakmeter.core.case import Case, Channel, Document, Emission, Message, Recipient
 from leakmeter.errors import DataError
 from leakmeter.text import permissions
 from leakmeter.text.permissions import Decision, Permissions, Policy, matches, permissions_of
@@ -172,8 +172,13 @@ def test_a_tool_has_no_role_unless_the_policy_says_so(tmp_path: Path) -> None:
     )
     document = doc("a", tenant="acme")
     nurse = Recipient("ana", ("nurse",))
-    for channel, name, allowed in (("tool", "web", "no"), ("tool", "crm.put", "yes"), ("agent", "billing", "yes")):
-        emission = Emission("c", 1, channel, name)  # type: ignore[arg-type]
+    told: list[tuple[Channel, str, str]] = [
+        ("tool", "web", "no"),
+        ("tool", "crm.put", "yes"),
+        ("agent", "billing", "yes"),
+    ]
+    for channel, name, allowed in told:
+        emission = Emission("c", 1, channel, name)
         assert of_case(held, document, recipient=nurse, emission=emission).may("a", kind="phone").allowed == allowed
     assert of_case(held, document, recipient=nurse, emission=Emission("c", 1)).may("a", kind="phone").allowed == "yes"
 

@@ -153,6 +153,8 @@ def run_cases(
     except _TimeOverError:
         pass
     except KeyboardInterrupt:
+        for result in shown if run.json and order is not None else ():
+            output.print_json(result.to_dict())
         if shown and not has_no_part:
             _show_interrupted(shown, n_cases // plan.measure.parts, run, command)
         elif shown and not public:

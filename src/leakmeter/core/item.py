@@ -142,7 +142,7 @@ class Item:
     """Whether the case measures the noise; where not, it has that of the cases of its run that do. See
     `core.self_check`."""
     steps: StepByStep | None = field(default=None, kw_only=True)
-    """None of a case of which all is measured, whatever is found."""
+    """None of a case of which all is measured, whatever is found, as of each whose response is drawn."""
 
     @property
     def typical_prompts(self) -> tuple[Prompt, ...]:
@@ -205,7 +205,8 @@ class Origin:
 
     def prepare(self, backend: Backend) -> Prepared:
         prepared = self.settings.prepare(self.case, backend, self.measure)
-        if self.steps is not None:
+        # Of what is drawn nothing is known beforehand: all is measured of it.
+        if self.steps is not None and prepared.item.response is not None:
             prepared = replace(prepared, item=replace(prepared.item, steps=self.steps))
         if isinstance(self.case, Case) and self.case.has_unmarked_context:
             prepared = replace(prepared, unmarked_query_tokens=prepared.item.prompt.n_tokens(QUERY))

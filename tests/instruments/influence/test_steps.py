@@ -134,6 +134,12 @@ def test_a_dry_run_counts_what_is_run_where_nothing_is_found(
     assert 4 * N < least["requests"] < 8 * N < every["requests"]
 
 
+def test_what_is_drawn_is_measured_completely() -> None:
+    asked = [{name: row[name] for name in ("id", "context", "query")} for row in _log(FEWEST + 5)]
+    drawn = leakmeter.influence("toy", asked, samples=1, max_new_tokens=3)
+    assert all(case.steps is None and case.pieces and case.controls for case in drawn)
+
+
 def test_a_small_log_is_measured_completely() -> None:
     assert Influence().steps(FEWEST) == steps_of(FEWEST, seed=0) == ()
     assert Influence().steps(FEWEST + 1) == steps_of(FEWEST + 1, seed=0) != ()

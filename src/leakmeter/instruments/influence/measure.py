@@ -165,8 +165,8 @@ class Influence(Measure):
                 max_new_tokens=self.max_new_tokens,
                 seed=self.seed,
             )
-        if item.steps is not None and item.response is not None:
-            return (yield from self._by_steps(item, item.response, item.steps))
+        if item.steps is not None:
+            return (yield from self._by_steps(item, responses[0], item.steps))
         if self.searching is not None:
             searcher = Searcher(
                 self.searching, self.auditing, self.audit_rounds, self.reduction, responses[0], self.seed

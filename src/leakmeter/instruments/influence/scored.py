@@ -27,9 +27,8 @@ class PieceScores:
     """Beside contexts of other cases, by their ids."""
 
     def control(self, name: str) -> FloatArray:
-        """What the context of another case does to each token, nats, (response,): nothing where both rule it out."""
-        with np.errstate(invalid="ignore"):
-            return np.nan_to_num(self.controls[name] - self.bare, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        """What the context of another case does to each token; see `control_nats`."""
+        return control_nats(self.controls[name], self.bare)
 
     @property
     def values(self) -> FloatArray:
@@ -37,6 +36,13 @@ class PieceScores:
         alone = [] if self.placebo_alone is None else [self.placebo_alone]
         of_pieces = (*self.cuts.values(), *self.alone.values(), *self.swaps.values())
         return np.stack([self.bare, self.whole, *of_pieces, *alone, *self.placebos])
+
+
+def control_nats(beside: FloatArray, bare: FloatArray) -> FloatArray:
+    """What the context of another case does to each token of a response, nats, (response,): nothing where both rule it
+    out. Log-probabilities are those beside that context, and without any."""
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(beside - bare, nan=0.0, posinf=np.inf, neginf=-np.inf)
 
 
 def check_possible(item: ContextItem, values: FloatArray) -> None:

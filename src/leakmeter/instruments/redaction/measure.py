@@ -20,7 +20,7 @@ from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.core.sampling import needs_of_sample, sample
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import MOST_CONTROLS, Influence
-from leakmeter.instruments.influence.scored import check_possible
+from leakmeter.instruments.influence.scored import check_possible, control_nats
 from leakmeter.instruments.influence.search import Search, hiding_of, screened, states_of
 from leakmeter.instruments.redaction.disclosing import (
     ANSWER_LOG_PROB,
@@ -173,12 +173,10 @@ class Redaction(Measure):
             for (statistic, name, _), row in zip(self._beside(item), scores[2:], strict=True)
             if statistic != CONTROL
         ]
-        with np.errstate(invalid="ignore"):
-            # Where both rule a token out, the other context does nothing to it.
-            beside += [
-                measurement(CONTROL, np.nan_to_num(row - bare, nan=0.0, posinf=np.inf, neginf=-np.inf), name)
-                for name, row in zip(item.controls, scores[len(scores) - n_controls :], strict=True)
-            ]
+        beside += [
+            measurement(CONTROL, control_nats(row, bare), name)
+            for name, row in zip(item.controls, scores[len(scores) - n_controls :], strict=True)
+        ]
         if self.disclosures:
             # Which pieces are cut depends on the noise, and on no other case.
             own = replace(item, measures_noise=True)
