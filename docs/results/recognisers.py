@@ -2,14 +2,17 @@
 
 python docs/results/recognisers.py FOLDER
 
-FOLDER has agents/pii_clinical_80.jsonl, agents/agentleak_single_200.jsonl, pubmedqa/ori_pqal.json and
-pii_synthetic/fakenamegenerator_3000.csv; what is missing is left out.
+FOLDER has agents/pii_clinical_80.jsonl, agents/agentleak_single_200.jsonl, pubmedqa/ori_pqal.json,
+pii_synthetic/fakenamegenerator_3000.csv and pii_synthetic/templates.txt (in presidio-evaluator 0.3.2 of PyPI,
+presidio_evaluator/data_generator/raw_data); what is missing is left out.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import random
+import re
 import sys
 import time
 from collections import defaultdict
@@ -24,6 +27,8 @@ from leakmeter.text.matching import Folded, folded
 
 DRAWS = 200
 """Of each identifier."""
+FILLINGS = 5
+"""Of each template."""
 CLINICAL = {
     "names": ("NAME_DOCTOR", "NAME_PATIENT", "NAME_RELATIVE", "NOMBRE_PERSONAL_SANITARIO", "NOMBRE_SUJETO_ASISTENCIA"),
     "streets": ("LOCATION_STREET", "CALLE"),
@@ -110,6 +115,7 @@ NAMED = {
     "IPv6 address": "IP address",
 }
 """How these are called, where that differs."""
+TEMPLATES = "pii_synthetic/templates.txt"
 Counts = dict[tuple[str, str, str], list[int]]
 
 
@@ -164,6 +170,67 @@ def columns(path: Path, counts: Counts) -> None:
                 start = SENTENCES[language][kind].index("{}")
                 some = found(SENTENCES[language][kind].format(text), row["Country"])
                 add(counts, "FakeNameGenerator", language, kind, is_named(start, start + len(text), some))
+
+
+def prose(path: Path, counts: Counts) -> Iterator[str]:
+    """Templates of English sentences, each filled with people of English-speaking countries; what is missed."""
+    with (path.parent / "fakenamegenerator_3000.csv").open(encoding="utf-8") as file:
+        people = [row for row in csv.DictReader(file) if row["Country"] in COUNTRIES["en"]]
+    fake = Faker("en_US")
+    fake.seed_instance(1)
+    chosen = random.Random(1)
+    for template in path.read_text(encoding="utf-8", errors="replace").splitlines() * FILLINGS:
+        person = chosen.choice(people)
+        text, spans = "", []
+        for before, slot in re.findall(r"(.*?)(?:\{\{(\w+)\}\}|$)", template.replace("\\n", "\n"), re.DOTALL):
+            text += before
+            if slot:
+                kind, value = slot_of(slot, person, fake, chosen)
+                spans.append((kind, len(text), len(text) + len(value)))
+                text += value
+        some = found(text, person["Country"])
+        for kind, start, end in spans:
+            if kind:
+                add(counts, "templates", "en", kind, is_named(start, end, some))
+                if not is_named(start, end, some):
+                    yield f"{kind}: {text[max(0, start - 30) : start]}[{text[start:end]}]{text[end : end + 30]}"
+
+
+def slot_of(slot: str, person: dict[str, str], fake: Faker, chosen: random.Random) -> tuple[str, str]:
+    """What a slot is counted as, empty for what is no personal value by itself, and what it is filled with."""
+    street, given, family = person["StreetAddress"], person["GivenName"], person["Surname"]
+    number, _, road = street.partition(" ")
+    fillings = {
+        "person": ("names", f"{given} {family}"),
+        "name": ("names", f"{given} {family}"),
+        "name_male": ("names", f"{given} {family}"),
+        "name_female": ("names", f"{given} {family}"),
+        "last_name": ("family names alone", family),
+        "address": ("streets", f"{street}, {person['City']}, {person['State']} {person['ZipCode']}"),
+        "street_name": ("names of streets alone", road or street),
+        "building_number": ("", number),
+        "secondary_address": ("", f"Apt. {chosen.randrange(1, 400)}"),
+        "credit_card_number": ("identifiers", fake.credit_card_number()),
+        "iban": ("identifiers", fake.iban()),
+        "ssn": ("identifiers", fake.ssn()),
+        "ip_address": ("identifiers", fake.ipv4_public()),
+        "phone_number": ("contacts", person["TelephoneNumber"]),
+        "email": ("contacts", person["EmailAddress"]),
+        "date_of_birth": ("dates", fake.date_of_birth().strftime("%m/%d/%Y")),
+        "city": ("", person["City"]),
+        "postcode": ("", person["ZipCode"]),
+        "zipcode": ("", person["ZipCode"]),
+        "state_abbr": ("", person["State"]),
+        "organization": ("", fake.company()),
+        "job": ("", fake.job()),
+        "age": ("", str(chosen.randrange(20, 90))),
+        "year": ("", str(chosen.randrange(1950, 2026))),
+        "country": ("", "Ireland"),
+        "nationality": ("", "Irish"),
+    }
+    if slot.startswith("first_name"):
+        return "first names alone", given
+    return fillings.get(slot, ("", str(getattr(fake, slot, fake.word)())))
 
 
 def identifiers(counts: Counts) -> None:
@@ -225,12 +292,15 @@ def main(folder: Path) -> None:
     }.items():
         if (folder / name).exists():
             reader(folder / name, counts)
+    missed = list(prose(folder / TEMPLATES, counts)) if (folder / TEMPLATES).exists() else []
     identifiers(counts)
     named: list[str] = []
     if (folder / "pubmedqa/ori_pqal.json").exists():
         named = list(silence(folder / "pubmedqa/ori_pqal.json", counts))
     for (corpus, language, kind), (n_found, n) in counts.items():
         told(f"{corpus} | {language} | {kind} | {n_found} of {n} | {100 * n_found / n:.0f} %")
+    for line in missed:
+        told("missed |", line.replace("\n", " "))
     told("named in conclusions:", "; ".join(named))
     if (folder / "agents/agentleak_single_200.jsonl").exists():
         speed(folder / "agents/agentleak_single_200.jsonl")
