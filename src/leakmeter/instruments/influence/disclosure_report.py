@@ -474,7 +474,7 @@ def _table(
         (b.Column("What"), lambda row: kind_text(row[1].kind)),
         (b.Column("Response says"), lambda row: b.Untrusted(row[1].text, 80)),
         (b.Column("From"), lambda row: _origin(row[1])),
-        (b.Column(_MAY_KNOW), lambda row: permitted.WORDS[row[1].allowed]),
+        (b.Column(_MAY_KNOW, chips=True), lambda row: permitted.WORDS[row[1].allowed]),
         (b.Column(_RULE, on="pages"), lambda row: b.Untrusted(row[1].rule or "", 80)),
         (b.Column("Nats", "signed_nats", shade=is_personal), lambda row: row[1].own_nats),
         (b.Column("p", "p_value"), lambda row: p_of[id(row[1])]),
@@ -499,7 +499,6 @@ def _table(
         rest=("disclosure", "disclosures"),
         sortable=len(rows) > 1,
         filterable=len(rows) > 20,
-        chips=_MAY_KNOW if len({disclosure.allowed for _, disclosure in rows}) > 1 else "",
     )
 
 
