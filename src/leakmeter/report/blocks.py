@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
+from string import Formatter
 from typing import Any, Final, Literal, NamedTuple, NoReturn, Self, TypeAlias, TypeVar
 
 from leakmeter.core.plain import counted, excerpt, visible
@@ -726,6 +727,16 @@ def joined(phrases: Iterable[Phrase], separator: str = ", ") -> tuple[str | Untr
     for phrase in phrases:
         listed += [separator, *parts(phrase)] if listed else parts(phrase)
     return tuple(listed)
+
+
+def sentence(words: str, **named: Phrase | int) -> tuple[str | Untrusted, ...]:
+    """A whole sentence of ours with what stands for the names in its braces: so it is found as it is written, and texts
+    of users stay apart from our words."""
+    filled: list[str | Untrusted] = []
+    for own, name, _, _ in Formatter().parse(words):
+        value = "" if name is None else named[name]
+        filled += [own, *parts(f"{value:,}" if isinstance(value, int) else value)]
+    return tuple(part for part in filled if part)
 
 
 def plain(phrase: Phrase) -> str:
