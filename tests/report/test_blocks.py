@@ -43,6 +43,7 @@ ATTACKS = (
 def every_block(text: str = "A note", other: str = "a value") -> b.Report:
     """A report with each block, and a user's text in every slot that takes one."""
     told, more = b.Untrusted(text), b.Untrusted(other, 40)
+    marked = ("own ", told, b.Untrusted(text, marked=True), b.Untrusted(other, 40, marked=True))
     columns = (
         b.Column(("Name ", more)), b.Column("Remark"), b.Column("Loss", "nats", "nats", bar=True, role="nats"),
         b.Column("Signed", "signed_nats", role="signed"), b.Column("Sure", "posterior", role="whole"),
@@ -54,7 +55,7 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
             (told, b.Noted(more, (told, "own")), 4.0, -4.0, 0.98, 0.5, b.Interval(3, 5), 1200, b.Shaded(0.00001, 12),
              0.5, told), 0, to="inner",
         ),
-        b.Row((("own ", told), "own", 0.001, 0.001, "< noise", 0.0, None, 3, 0.04, None, more), 1, quiet=True),
+        b.Row((marked, "own", 0.001, 0.001, "< noise", 0.0, None, 3, 0.04, None, more), 1, quiet=True),
         b.Row((told, "own", 2.0, 2.0, 0.88, 0.25, None, 4, 0.04, None, more), 2, strong=True),
     ]  # fmt: skip
     table = b.Table(columns, rows, told, marks=(b.Mark("floor", 0.1, more), b.Mark("placebo", 0.2, "x")))
@@ -84,7 +85,7 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
     ]  # fmt: skip
     blocks: list[b.Block] = [
         b.Conversation((told, ", 3 turns"), turns, anchor="t1", is_open=True),
-        b.Headline(("Found: ", told)), b.Text(told), b.Text("A reading.", "soft"),
+        b.Headline(("Found: ", *marked)), b.Text(marked), b.Text("A reading.", "soft"),
         b.Advice([(told, more)], [("elsewhere", more)]), b.Warning(told),
         b.Facts(((told, more), ("Own", "words")), heading="Facts"), table, shaded, disclosures, chart,
         b.Details(told, (b.Facts((("Seed", more),)), b.Text(told))), b.HeadedBlocks(told, (b.Text(more),)),
@@ -102,6 +103,22 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         ),
         command=b.CommandLine(told),
     )  # fmt: skip
+
+
+def test_words_that_matter_are_marked_in_every_renderer() -> None:
+    said = (b.Untrusted("<b>she is on "), b.Untrusted("sick leave & more", marked=True), b.Untrusted(" until\nJune"))
+    row = b.Row((said, 3.0))
+    table = b.Table((b.Column("Response"), b.Column("Loss", "nats")), [row, b.Row(("own", 1.0))])
+    report = b.Report("T", "m", (b.Headline(("Found: ", *said)), table))
+    page = html.page(report)
+    assert page.count("<bdi>&lt;b&gt;she is on <mark>sick leave &amp; more</mark> until\nJune</bdi>") == 2
+    assert_harmless(page)
+    assert "**<code>sick leave &#38; more</code>**" in markdown.text(report)
+    assert flat(printed(report, width=80)).count("she is on sick leave & more until June") == 2
+    narrow = flat(printed(report, width=40)).partition("Loss")[2]
+    assert all(words in narrow for words in ("sick leave & more", "until June"))
+    bold = "\x1b[1msick leave & more\x1b[0m"
+    assert bold in printed(replace(report, blocks=(table,)), colour=True)
 
 
 texts = st.sampled_from(ATTACKS) | st.text(st.characters(), max_size=40)

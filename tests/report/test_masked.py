@@ -40,6 +40,13 @@ def test_parts_of_tokens_hide_what_their_token_hides() -> None:
     assert "".join(part.text.text for part in segments[2].parts) == segments[2].text.text
 
 
+def test_a_secret_is_hidden_that_is_marked_in_part() -> None:
+    parts = (b.Untrusted("the key is AKIAQ2"), b.Untrusted(KEY[6:], marked=True), b.Untrusted(" of ours"))
+    report = b.Report("t", "influence", blocks=[b.Text(parts)])
+    (text,) = masked(report, [KEY]).blocks
+    assert b.plain(text.text) == f"the key is AKIA{DOT * 16} of ours"
+
+
 def test_short_secrets_show_less_and_longer_ones_win() -> None:
     assert hidden("pass: hunter2!", ["hunter2!"]) == f"pass: hu{DOT * 6}"
     assert hidden("abc", ["abc"]) == DOT * 3

@@ -47,6 +47,8 @@ class Untrusted:
     """Show it on one line of so many characters, its middle cut out; None shows it whole."""
     to: str = ""
     """Where on its page it leads to: an anchor of ours, such as that of a section."""
+    marked: bool = False
+    """These are the words that matter in the text around them."""
 
     @property
     def shown(self) -> str:
@@ -63,6 +65,7 @@ class Untrusted:
 
 
 Phrase: TypeAlias = str | Untrusted | tuple[str | Untrusted, ...]
+"""Parts of one text of a user that follow one another, such as marked words and those around them, are read as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -720,6 +723,10 @@ def interrupted(n_measured: int, n: int, noun: str) -> str:
 
 def parts(phrase: Phrase) -> tuple[str | Untrusted, ...]:
     return phrase if isinstance(phrase, tuple) else (phrase,) if phrase else ()
+
+
+def has_marks(phrase: Phrase) -> bool:
+    return any(isinstance(part, Untrusted) and part.marked for part in parts(phrase))
 
 
 def joined(phrases: Iterable[Phrase], separator: str = ", ") -> tuple[str | Untrusted, ...]:

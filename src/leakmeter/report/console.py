@@ -7,6 +7,7 @@ interpret any of it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -144,13 +145,13 @@ def _explains(block: b.Block) -> bool:
 def _block(block: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
     match block:
         case b.Headline(text):
-            yield False, Text(b.plain(text), style="bold")
+            yield False, _said(text, "bold")
         case b.Warning(text):
             yield False, Text(f"! {b.plain(text)}", style="bold")
         case b.Text(text, style, heading):
             if heading:
                 yield True, _heading(heading)
-            yield False, _dim(text) if style == "soft" else Text(b.plain(text))
+            yield False, _dim(text) if style == "soft" else _said(text)
         case b.Advice(rows):
             for number, (finding, do) in enumerate(rows):
                 yield not number, Text.assemble("→ ", b.plain(finding), ": ", (b.plain(do), "bold"))
@@ -182,6 +183,15 @@ def _block(block: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
                 yield from _block(inner, paint, columns)
 
 
+def _said(phrase: b.Phrase, style: str = "", *, on_one_line: bool = False) -> Text:
+    """A phrase with its marked words in bold."""
+    text = Text(style=style)
+    for part in b.parts(phrase):
+        words = re.sub(r"\s+", " ", b.plain(part)) if on_one_line else b.plain(part)
+        text.append(words, "bold" if b.has_marks(part) else None)
+    return text
+
+
 def _heading(phrase: b.Phrase) -> Text:
     return Text(b.plain(phrase), style="bold underline")
 
@@ -205,8 +215,9 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
     shown = [i for i, c in enumerate(table.columns) if c.on == "everywhere" or (c.on == "wide" and wide)]
     kept = table.rows[: table.first]
     longest = _longest(table, shown)
-    # Only texts of users are cut: what the program says is read whole, on as many lines as it takes.
-    folded = longest is not None and any(_is_own(row.cells[longest]) for row in kept)
+    # Only texts of users are cut: what the program says, and words that it marks, are read whole, on as many lines as
+    # it takes.
+    folded = longest is not None and any(_is_own(cell) or _has_marks(cell) for cell in (r.cells[longest] for r in kept))
     bar_columns = max(8, min(columns // 5, 24, columns - 10 * len(shown) - 12))
     drawn = Table(
         box=None, padding=(0, 1, 0, 0), pad_edge=False, collapse_padding=True, header_style="dim",
@@ -263,10 +274,18 @@ def _is_own(cell: b.Cell) -> bool:
     return isinstance(cell, b.Noted | str) or (isinstance(cell, tuple) and all(isinstance(part, str) for part in cell))
 
 
+def _has_marks(cell: b.Cell) -> bool:
+    return b.has_marks(b.cell_phrase(cell, b.Column("")))
+
+
 def _cell(cell: b.Cell, column: b.Column, characters: int) -> Text:
-    plain_text = b.plain(b.cell_phrase(cell, column))
-    whole = _is_own(cell) and not isinstance(cell, b.Noted)
-    text = Text(" ".join(plain_text.split()) if whole else excerpt(plain_text, characters))
+    phrase = b.cell_phrase(cell, column)
+    if b.has_marks(phrase):
+        text = _said(phrase, on_one_line=True)
+    elif _is_own(cell) and not isinstance(cell, b.Noted):
+        text = Text(" ".join(b.plain(phrase).split()))
+    else:
+        text = Text(excerpt(b.plain(phrase), characters))
     if column.kind == "interval":
         text.stylize("dim")
     if column.bar:

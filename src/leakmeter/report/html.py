@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
@@ -193,15 +194,20 @@ def _scales() -> JsonObject:
 
 
 def _say(phrase: b.Phrase) -> Markup:
-    """A phrase as markup: every text escaped, and the direction of users' texts kept apart from that of ours."""
+    """A phrase as markup: every text escaped, and the direction of users' texts kept apart from that of ours. Parts of
+    a user's text that follow one another have one direction."""
     markup = Markup("")
-    for part in b.parts(phrase):
-        if isinstance(part, str):
-            markup += escape(visible(part))
-        else:
-            text = Markup("<bdi>") + escape(part.shown) + Markup("</bdi>")
-            markup += Markup('<a href="#{}">{}</a>').format(part.to, text) if part.to else text
+    for is_own, parts in groupby(b.parts(phrase), lambda part: isinstance(part, str)):
+        said = Markup("").join(map(_part, parts))
+        markup += said if is_own else Markup("<bdi>") + said + Markup("</bdi>")
     return markup
+
+
+def _part(part: str | b.Untrusted) -> Markup:
+    if isinstance(part, str):
+        return escape(visible(part))
+    text = Markup("<mark>{}</mark>").format(part.shown) if part.marked else escape(part.shown)
+    return Markup('<a href="#{}">{}</a>').format(part.to, text) if part.to else text
 
 
 def _width(cell: b.Cell, kind: b.ColumnKind = "nats") -> int:

@@ -134,10 +134,14 @@ def _pre(words: str) -> str:
 
 
 def _say(phrase: b.Phrase) -> str:
-    return "".join(
-        _own(visible(part)) if isinstance(part, str) else f"<code>{_line(part.shown).translate(_REFERENCES)}</code>"
-        for part in b.parts(phrase)
-    )
+    return "".join(map(_part, b.parts(phrase)))
+
+
+def _part(part: str | b.Untrusted) -> str:
+    if isinstance(part, str):
+        return _own(visible(part))
+    said = f"<code>{_line(part.shown).translate(_REFERENCES)}</code>"
+    return f"**{said}**" if part.marked else said
 
 
 def _own(words: str) -> str:

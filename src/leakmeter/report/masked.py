@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import Any, Final
 
 from leakmeter.report import blocks as b
@@ -57,12 +58,23 @@ def _masked(thing: Any, secrets: Sequence[str]) -> Any:
         changed = {field.name: _masked(getattr(thing, field.name), secrets) for field in fields(thing) if field.init}
         return replace(thing, **changed)
     if isinstance(thing, tuple) and type(thing) is tuple:
-        return tuple(_masked(one, secrets) for one in thing)
+        return tuple(_in_order(thing, secrets))
     return [_masked(one, secrets) for one in thing] if isinstance(thing, list) else thing
 
 
 def _each(things: Iterable[Any], secrets: Sequence[str]) -> Iterator[Any]:
     return (_masked(thing, secrets) for thing in things)
+
+
+def _in_order(things: tuple[Any, ...], secrets: Sequence[str]) -> Iterator[Any]:
+    """Things of a tuple; of a phrase, texts that follow one another may each have a part of a secret."""
+    for is_text, group in groupby(things, lambda thing: isinstance(thing, b.Untrusted)):
+        if is_text:
+            texts = list(group)
+            take = _taking(hidden("".join(one.text for one in texts), secrets))
+            yield from (replace(one, text=take(len(one.text))) for one in texts)
+        else:
+            yield from (_masked(one, secrets) for one in group)
 
 
 def _passage(passage: b.Passage, secrets: Sequence[str]) -> b.Passage:
