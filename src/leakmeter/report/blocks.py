@@ -64,6 +64,12 @@ class Untrusted:
         self.__str__()
 
 
+class Code(str):
+    """Words of ours to be typed as they stand, such as a command or an option; a page does not break them."""
+
+    __slots__ = ()
+
+
 Phrase: TypeAlias = str | Untrusted | tuple[str | Untrusted, ...]
 """Parts of one text of a user that follow one another, such as marked words and those around them, are read as one."""
 

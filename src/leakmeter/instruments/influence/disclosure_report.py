@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, Literal
 
 from leakmeter.core.plain import counted, n_listed, plural
 from leakmeter.instruments.influence import permitted
@@ -29,8 +29,10 @@ _LISTED: Final = 8
 """Cases that a piece of advice names."""
 _WORDS: Final = 160
 """Characters of the words of a disclosure that are shown whole."""
-_AROUND: Final = 24
+_AROUND: Final = 40
 """Characters before and behind them in the list of cases."""
+_UNMARKED: Final = 120
+"""Characters that the list shows of a response without such words."""
 _SPANS: Final = 4
 """Disclosures that the list of cases shows of a response."""
 _MAY_KNOW: Final = "May know"
@@ -128,6 +130,45 @@ def summary(case: InfluenceResult) -> str:
     return "; ".join(filter(None, kinds)) or ("copied content" if found(case) else "no disclosure")
 
 
+def words_of(case: InfluenceResult) -> b.Phrase:
+    """The words of a response that disclose something sensitive, or in other words, whole and marked, with what stands
+    around them, in the order of the response; of a response without such words its beginning."""
+    text = case.response.text
+    chosen = [*personal(case), *retold(case)]
+    if not chosen:
+        return b.Untrusted(text, _UNMARKED)
+    shown = sorted((d.start, d.end) for d in chosen[: n_listed(len(chosen), _SPANS)])
+    windows: list[tuple[int, int, list[tuple[int, int]]]] = []
+    for start, end in shown:
+        first, last = _whole_words(text, start - _AROUND, end + _AROUND)
+        if windows and first <= windows[-1][1] + _AROUND:
+            first, _, places = windows.pop()
+            windows.append((first, last, [*places, (start, end)]))
+        else:
+            windows.append((first, last, [(start, end)]))
+    begins, ends = windows[0][0] > 0, windows[-1][1] < len(text)
+    parts = b.joined((_marked_window(text, *window) for window in windows), " … ")
+    n_more = len(chosen) - len(shown)
+    more = f" and {n_more:,} more" if n_more else ""
+    return ("… " if begins else "", *parts, f"{' …' if ends else ''}{more}")
+
+
+def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """A range of characters without the halves of words at its ends; a text without spaces is cut between letters."""
+    start, end = max(0, start), min(len(text), end)
+    before, behind = text.find(" ", start, start + _AROUND), text.rfind(" ", end - _AROUND, end)
+    return (before + 1 if start > 0 and before >= 0 else start), (behind if end < len(text) and behind >= 0 else end)
+
+
+def _marked_window(text: str, first: int, last: int, places: Sequence[tuple[int, int]]) -> b.Phrase:
+    parts: list[str | b.Untrusted] = []
+    at = first
+    for start, end in places:
+        parts += [b.Untrusted(text[at:start]), b.Untrusted(text[max(at, start) : end], _WORDS, marked=True)]
+        at = max(at, end)
+    return (*parts, b.Untrusted(text[at:last]))
+
+
 def ids_of(cases: Sequence[InfluenceResult], n: int) -> tuple[str | b.Untrusted, ...]:
     """The ids of some of n cases, in brackets; none where n is 1."""
     if n == 1:
@@ -145,8 +186,8 @@ def sections_of(cases: Sequence[InfluenceResult], weights: Sequence[float]) -> d
 
 # ---- tables ---------------------------------------------------------------------------------------------------------
 def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None = None) -> Iterator[b.Block]:
-    """What `listed` cases disclose, a row each; then, one click away, what is copied and looks harmless, and values that
-    are no disclosures.
+    """What `listed` cases disclose, a row each; one click away, what is copied and looks harmless, and values that are
+    no disclosures.
 
     Rows lead to the sections of their cases; see `sections_of`.
     """
@@ -187,26 +228,27 @@ def _table(
     ps = p_values([d.own_nats for d in reworded], controls) if controls else ()
     p_of = dict(zip(map(id, reworded), ps, strict=bool(ps)))
     rows = sorted(rows, key=lambda row: (_rank(row[1]), -row[1].own_nats))
+    is_judged = any(disclosure.allowed is not None for _, disclosure in rows)
+    # Where nobody says who may know what, the ids of cases tell whom it went to.
+    to: Literal["everywhere", "pages"] = "everywhere" if is_judged else "pages"
     columns: b.Columns[tuple[InfluenceResult, Disclosure]] = [
         (b.Column("Case"), lambda row: b.Untrusted(row[0].id, 24)),
-        (b.Column("To"), lambda row: b.Untrusted(row[0].recipient or "user", 24)),
+        (b.Column("To", on=to), lambda row: b.Untrusted(row[0].recipient or "user", 24)),
         (b.Column("What"), lambda row: kind_text(row[1].kind)),
         (b.Column("Response says"), lambda row: b.Untrusted(row[1].text, _WORDS)),
-        (b.Column("From"), lambda row: _origin(row[1])),
+        (b.Column("From"), lambda row: _origin(row[1], p_of.get(id(row[1])))),
         (b.Column(_MAY_KNOW), lambda row: permitted.WORDS[row[1].allowed]),
         (b.Column(_RULE, on="pages"), lambda row: b.Untrusted(row[1].rule or "", 80)),
         (b.Column("Nats", "signed_nats", shade=True), lambda row: _shaded(row[1])),
-        (b.Column("p", "p_value"), lambda row: p_of.get(id(row[1]), "")),
         (b.Column("Sure", "posterior"), lambda row: row[1].posterior),
         (b.Column("Known by", on="pages"), lambda row: row[1].found_by or ""),
     ]
     shown = {
         "Case": bool(sections),
         "To": any(not case.is_answer or (case.policy is not None and case.recipient is not None) for case, _ in rows),
-        **dict.fromkeys((_MAY_KNOW, _RULE), any(disclosure.allowed is not None for _, disclosure in rows)),
+        **dict.fromkeys((_MAY_KNOW, _RULE), is_judged),
         "What": any(disclosure.kind != OTHER for _, disclosure in rows),
         "Known by": any(disclosure.is_sensitive for _, disclosure in rows),
-        "p": bool(p_of),
         # Of a response that was given no posterior follows.
         "Sure": all(disclosure.posterior is not None for _, disclosure in rows),
     }
@@ -226,7 +268,7 @@ def _shaded(disclosure: Disclosure) -> b.Cell:
     return disclosure.own_nats if disclosure.is_sensitive else b.Shaded(disclosure.own_nats, 0)
 
 
-def _origin(disclosure: Disclosure) -> b.Noted:
+def _origin(disclosure: Disclosure, p: float | None) -> b.Noted:
     origin = _listed(disclosure.places, 48)
     remarks: list[b.Phrase] = []
     if disclosure.relation == "reworded" and disclosure.source is not None:
@@ -242,10 +284,12 @@ def _origin(disclosure: Disclosure) -> b.Noted:
         remarks.append(f"in {len(disclosure.sources):,} pieces")
     if disclosure.evidence == "words":
         remarks.append(_BY_WORDING)
+    if p is not None:
+        remarks.append(f"p = {b.number_text(p, 'p_value')}")
     return b.Noted(origin or b.Untrusted(disclosure.source or "", 48), remarks)
 
 
-# ---- marks in texts ---------------------------------------------------------------------------------------------------
+# ---- marks in texts -------------------------------------------------------------------------------------------------
 def marked(case: InfluenceResult) -> list[Disclosure]:
     """What is marked in a response and its context, in the order of the response."""
     return [disclosure for disclosure in case.disclosed if disclosure.says_something]

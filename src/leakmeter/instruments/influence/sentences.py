@@ -31,11 +31,11 @@ _Effect: TypeAlias = Literal["doubtful", "nothing", "finding", "not held", "plac
 than that, or than rounding, without signs or with; or it was not held against one."""
 
 FALSE_ALARMS: Final = (
-    "Of {pairs} with another case’s context, {alarms} would have been listed ({share:.1f}\u00a0%, at most "
+    "Of {pairs} with another case’s context, {alarms:,} would have been listed ({share:.1f}\u00a0%, at most "
     "{at_most:.0f}\u00a0%)."
 )
 _EFFECT_OF_ALL: Final = (
-    "The {contexts} changed {n} {responses} by {mean} on average, and one by {most}\u00a0nats; {above} of {held} "
+    "The {contexts} changed {n:,} {responses} by {mean} on average, and one by {most}\u00a0nats; {above:,} of {held} "
     "({share}) by more than an irrelevant text."
 )
 _EFFECTS: Final[Mapping[_Effect, str]] = {
@@ -45,7 +45,8 @@ _EFFECTS: Final[Mapping[_Effect, str]] = {
     "not held": "The {context} as a whole changed {response} by {nats}; what an irrelevant text does to it was not "
     "measured.",
     "placebo": "The {context} as a whole changed {response} by {nats}, no more than an irrelevant text.",
-    "signed placebo": "The {context} as a whole changed {response} by {nats}, with signs no more than an irrelevant text.",
+    "signed placebo": "The {context} as a whole changed {response} by {nats}, with signs no more than an irrelevant "
+    "text.",
     "noise": "The {context} as a whole changed {response} by {nats}, with signs no more than rounding.",
 }
 _LEARNT: Final[Mapping[_Effect, str]] = {
@@ -65,8 +66,8 @@ _CUT: Final = (
 )
 _FIRST_ONLY: Final = "Of up to {n} responses drawn for a case, only the first was examined."
 _STEPWISE: Final = (
-    "{n} responses were measured step by step: {whole} with their context and without it only, {controls} beside "
-    "contexts of other cases too, {pieces} without each piece as well. --complete measures everything of each."
+    "{n:,} responses were measured step by step: {whole:,} with their context and without it only, {controls:,} beside "
+    "contexts of other cases too, {pieces:,} without each piece as well. --complete measures everything of each."
 )
 _FRONT_OF: Final[Mapping[_Beside, str]] = {
     "irrelevant": "These data have no context of another case: how often a span is listed for its style alone is not "
@@ -77,8 +78,8 @@ _FRONT_OF: Final[Mapping[_Beside, str]] = {
 _BEHIND: Final[Mapping[_Beside, str]] = {
     "others": "{responses} also scored beside contexts of other cases of these data, up to {most} each. The nats of a "
     "span are what its own context did beyond the most that any one of these did.",
-    "irrelevant": "{responses} also scored beside {most} built-in texts about other things. The nats of a span are what "
-    "its own context did beyond the most that any one of these did.",
+    "irrelevant": "{responses} also scored beside {most} built-in texts about other things. The nats of a span are "
+    "what its own context did beyond the most that any one of these did.",
 }
 _SEARCHED: Final = f"Searched: {SEARCHED}{{records}}{{listed}}."
 _NOT_SEARCHED: Final = (
@@ -98,7 +99,8 @@ _NO_SENTENCES: Final = (
     f"likelier by more than noise, an irrelevant text or {ladder.LEAST_EFFECT_NATS:g}\u00a0nat."
 )
 _STRONGEST: Final = {
-    "piece": "The strongest {piece}, “{called}”, moves the response by {nats}\u00a0nats where it is ablated{irrelevant}.",
+    "piece": "The strongest {piece}, “{called}”, moves the response by {nats}\u00a0nats where it is "
+    "ablated{irrelevant}.",
     "value": "The strongest {piece}, “{called}”, moves the response by {nats}\u00a0nats where all its mentions are "
     "ablated{irrelevant}.",
     "document": "The strongest {piece} is the document “{called}”: ablating it moves the response by {nats}\u00a0nats"
@@ -115,7 +117,7 @@ def of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
     if (alarms := FalseAlarms.of(cases)) is not None:
         yield FALSE_ALARMS.format(
             pairs=counted(alarms.pairs, "pair"),
-            alarms=f"{alarms.alarms:,}",
+            alarms=alarms.alarms,
             share=100 * alarms.share,
             at_most=100 * alarms.share_at_most,
         )
@@ -127,11 +129,11 @@ def of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
     given = "" if any(case.response.sampled for case in cases) else "given "
     yield _EFFECT_OF_ALL.format(
         contexts=whole(cases, "s"),
-        n=f"{len(cases):,}",
+        n=len(cases),
         responses=f"{given}{nouns}",
         mean=mean_text(values),
         most=nats_text(max(values)),
-        above=f"{above:,}",
+        above=above,
         held=f"{len(held):,}" if len(held) == len(cases) else f"{len(held):,} drawn at random",
         share=share_in(above / len(held), interval_of_share(above, len(held))),
     )
@@ -221,9 +223,7 @@ def narrowing(cases: Sequence[InfluenceResult], n_cut: int) -> Iterator[b.Phrase
         yield _CUT.format(spans=spans, are=plural(n_cut, "is", "are"), share=f"{FALSE_SHARE:.0%}")
     last = Counter(case.steps.last for case in cases if case.steps is not None)
     if last and len(cases) > 1:
-        yield _STEPWISE.format(
-            n=f"{last.total():,}", **{name: f"{last[name]:,}" for name in ("whole", "controls", "pieces")}
-        )
+        yield _STEPWISE.format(n=last.total(), **{name: last[name] for name in ("whole", "controls", "pieces")})
     if not any(map(personal, cases)):
         yield f"{_NOT_SEARCHED} {_own_list(cases)}".rstrip()
 
