@@ -119,7 +119,7 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
     sampled = any(piece.mean_nats is not None for piece in case.pieces)
     columns: list[tuple[b.Column, Callable[[PieceInfluence], b.Cell], bool]] = [
         (b.Column(piece_name.capitalize()), lambda piece: b.Untrusted(piece.name, 24), True),
-        (b.Column("Text"), lambda piece: b.Noted(b.Untrusted(piece.text, 120), _remarks(case, piece)), True),
+        (b.Column("Text"), lambda piece: b.Noted(b.Untrusted(piece.text, 120), remarks_on(case, piece)), True),
         (b.Column("Without it", "nats", bar=True, role="nats"), lambda piece: piece.nats, True),
         (b.Column("Found by"), lambda piece: search_report.found_by(case, piece), case.search is not None),
         (b.Column(SURROGATE, "nats", role="whole"), lambda piece: piece.swapped_nats, swaps),
@@ -160,7 +160,7 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
     )  # fmt: skip
 
 
-def _remarks(case: InfluenceResult, piece: PieceInfluence) -> list[b.Phrase]:
+def remarks_on(case: InfluenceResult, piece: PieceInfluence) -> list[b.Phrase]:
     remarks: list[b.Phrase] = []
     if piece.document and len(case.documents) > 1 and piece.document != piece.name:
         remarks.append(b.Untrusted(piece.document, 40))

@@ -36,7 +36,7 @@ _INCONCLUSIVE: Final = (
     "Fewer than {k:,} pieces were scored exactly before the draw, so there was no value to exceed, and the audit is "
     "inconclusive ({drawn:,} of the {left:,} pieces left were drawn at random and scored)."
 )
-_ROUND: Final = "Audit, round {number}: "
+_ROUND: Final = "Audit, round {number}. "
 _TOGETHER: Final = "All of these statements hold together with {confidence} confidence."
 _STATEMENTS: Final = (
     "Each audit’s statement is about one case. Of {n:,} such statements, at most {false:.3g} {are} expected to be "

@@ -81,12 +81,13 @@ _BEHIND: Final[Mapping[_Beside, str]] = {
     "irrelevant": "{responses} also scored beside {most} built-in texts about other things. The nats of a span are "
     "what its own context did beyond the most that any one of these did.",
 }
+_FINISHED: Final = "The others could disclose nothing but copied content without that."
 _SEARCHED: Final = f"Searched: {SEARCHED}{{records}}{{listed}}."
 _NOT_SEARCHED: Final = (
-    "Not searched: text that is sensitive by its meaning, such as an illness or a debt, in other words than a list of "
-    "phrases in four languages has, and names or codes without such a shape."
+    "Not searched: what is sensitive by its meaning in other words than a list in four languages has, and names or "
+    "codes without such a shape.{own_list}"
 )
-_OWN_LIST: Final = "--sensitive FILE adds your own list."
+_OWN_LIST: Final = b.Code("--sensitive FILE")
 _NO_PIECES: Final = {
     True: "Pieces of the context were not measured, since words show which piece each disclosure is from; --complete "
     "measures them.",
@@ -225,7 +226,7 @@ def narrowing(cases: Sequence[InfluenceResult], n_cut: int) -> Iterator[b.Phrase
     if last and len(cases) > 1:
         yield _STEPWISE.format(n=last.total(), **{name: last[name] for name in ("whole", "controls", "pieces")})
     if not any(map(personal, cases)):
-        yield f"{_NOT_SEARCHED} {_own_list(cases)}".rstrip()
+        yield _not_searched(cases)
 
 
 def unmeasured(case: InfluenceResult) -> Iterator[str]:
@@ -248,11 +249,13 @@ def explained(cases: Sequence[InfluenceResult]) -> Iterator[b.Text]:
         if some := held[beside]:
             most = max(max(len(case.controls), case.irrelevant_contexts or 0) for case in some)
             yield b.Text(sentence.format(responses=_of_these(some, cases), most=most), "soft")
+    if any(case.steps is not None and not case.controls for case in cases):
+        yield b.Text(_FINISHED, "soft")
     if not all(case.response.sampled for case in cases):
         yield b.Text(GIVEN_RESPONSE, "soft")
     yield b.Text(_SEARCHED.format(records=_of_records(cases), listed=_your_list(cases)), "soft")
     if any(map(personal, cases)):
-        yield b.Text(f"{_NOT_SEARCHED} {_own_list(cases)}".rstrip(), "soft")
+        yield b.Text(_not_searched(cases), "soft")
 
 
 def _held_against(cases: Sequence[InfluenceResult]) -> dict[_Beside, list[InfluenceResult]]:
@@ -286,8 +289,8 @@ def _your_list(cases: Sequence[InfluenceResult]) -> str:
     return f", and your list, whose values stand in {places} of the documents" if numbers else ""
 
 
-def _own_list(cases: Sequence[InfluenceResult]) -> str:
-    return "" if _your_list(cases) else _OWN_LIST
+def _not_searched(cases: Sequence[InfluenceResult]) -> b.Phrase:
+    return b.sentence(_NOT_SEARCHED, own_list="" if _your_list(cases) else (" ", _OWN_LIST, " adds your own list."))
 
 
 # ---- words of it ----------------------------------------------------------------------------------------------------
