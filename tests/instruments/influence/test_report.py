@@ -144,9 +144,9 @@ def test_text_stays_text_and_nothing_is_fetched() -> None:
 
 def posterior_said(case: InfluenceResult, piece: PieceInfluence) -> str:
     """What the table says: a posterior above the placebo, with signs and without, and nothing below it; of a response
-    that was given that it is above."""
-    if not case.response.sampled and is_finding(case, piece):
-        return "yes"
+    that was given whether it is above."""
+    if not case.response.sampled:
+        return "yes" if is_finding(case, piece) else "no"
     if piece.posterior is not None and case.placebo_nats is not None and piece.nats <= case.placebo_nats:
         return "<\u00a0placebo"
     return posterior_cell(piece)

@@ -134,7 +134,7 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
             lambda piece: _posterior(case, piece),
             case.response.sampled,
         ),
-        (b.Column(FINDING, role="whole"), lambda piece: _posterior(case, piece), not case.response.sampled),
+        (b.Column(FINDING, role="whole"), lambda piece: _finding(case, piece), not case.response.sampled),
         (
             b.Column("Over samples", role="whole", detail=True),
             lambda piece: sentences.over_samples(piece, "") or scale.NOT_MEASURED,
@@ -202,10 +202,15 @@ def _placebo_flag(case: InfluenceResult, piece: PieceInfluence) -> str:
     return f"with signs {nats_text(piece.signed_nats)}, within the placebo’s {nats_text(placebo)}"
 
 
+def _finding(case: InfluenceResult, piece: PieceInfluence) -> str:
+    """Of a response that was given there is no posterior; remarks say why a piece is no finding."""
+    return "yes" if findings.is_finding(case, piece) else "no"
+
+
 def _posterior(case: InfluenceResult, piece: PieceInfluence) -> b.Cell:
-    """The posterior, or that of a given response there is none, or the baseline that the piece is below."""
+    """The posterior, or the baseline that the piece is below."""
     if findings.is_finding(case, piece):
-        return "yes" if piece.posterior is None else piece.posterior
+        return piece.posterior
     return "<\u00a0placebo" if is_above_baselines(piece.posterior, piece.posterior_note) else posterior_cell(piece)
 
 
