@@ -97,24 +97,23 @@ def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
     state: _State = "disclosed" if leaking else "doubtful" if doubts else "none"
     if state == "none" and (where or any(map(_is_partly_known, cases))):
         state = "none known"
+    rest = permitted.rest_text(leak for case in cases for leak in personal(case)) if is_judged else ""
+    n_leaks, n_cases = sum(map(len, leaks)), len(leaking) or len(doubts)
+    is_alone = len(cases) == 1 and not is_judged
+    said = b.sentence(
+        (_BY_RECIPIENT if is_judged else _OF_ONE if is_alone else _OF_SEVERAL)[state],
+        subject=_subject(cases[0], noun, sections) if is_alone else _responses(cases, noun),
+        n=n_cases,
+        disclose=plural(n_cases, "discloses", "disclose"),
+        disclosures=counted(n_leaks, "disclosure"),
+        whom=plural(n_leaks, permitted.ONE_MAY_NOT, permitted.MAY_NOT),
+        what=_of_case(cases[0]) if is_alone else _of_cases(leaking, sections),
+        why=doubts[0] if doubts else "",
+        rest=_REST[state].format(rest=rest) if rest else "",
+    )
     of_channel = f"In {noun}s: " if is_judged and noun != "response" else ""
-    said: b.Phrase
-    if is_judged:
-        said = _said_by_recipient(cases, state, leaking, sections, doubts)
-    elif len(cases) == 1:
-        said = _said_of_one(cases[0], state, noun, sections, doubts)
-    else:
-        n = len(leaking) or len(doubts)
-        said = b.sentence(
-            _OF_SEVERAL[state],
-            n=n,
-            subject=_responses(cases, noun) if state != "doubtful" else counted(len(cases), noun),
-            disclose=plural(n, "discloses", "disclose"),
-            what=_cases(leaking, sections),
-            why=doubts[0] if doubts else "",
-        )
     verdict: Literal["bad", "good", ""] = "bad" if leaking else "good" if _is_calm(cases, state) else ""
-    return b.Headline((*b.parts(f"{where}{of_channel}"), *b.parts(said)), verdict)
+    return b.Headline((*b.parts(f"{where}{of_channel}"), *said), verdict)
 
 
 def _is_calm(cases: Sequence[InfluenceResult], state: _State) -> bool:
@@ -129,49 +128,23 @@ def _is_calm(cases: Sequence[InfluenceResult], state: _State) -> bool:
     )
 
 
-def _said_of_one(
-    case: InfluenceResult, state: _State, noun: str, sections: Mapping[str, str], doubts: Sequence[str]
-) -> b.Phrase:
+def _subject(case: InfluenceResult, noun: str, sections: Mapping[str, str]) -> b.Phrase:
+    """'drawn response', or 'call of calendar.create in c-17'."""
+    if (of_channel := _OF_CHANNEL.get(case.channel or "")) is None:
+        return f"{_drawn([case])}{noun}"
+    conversation = b.Untrusted(case.conversation or "", 32, sections.get(case.id, ""))
+    return b.sentence(of_channel, recipient=b.Untrusted(case.recipient or "", 32), conversation=conversation)
+
+
+def _of_case(case: InfluenceResult) -> b.Phrase:
+    """The first disclosures of a case. Their words stand in the list: a headline goes into logs and representations."""
     disclosed = personal(case)
-    # The words stand in the list: a headline goes into logs and representations.
     shown = disclosed[: n_listed(len(disclosed), _NAMED)]
-    what = b.joined(((kind_text(row.kind), *_strength_and_origin(case, row)) for row in shown), "; ")
-    subject: b.Phrase = f"{_drawn([case])}{noun}"
-    if (of_channel := _OF_CHANNEL.get(case.channel or "")) is not None:
-        conversation = b.Untrusted(case.conversation or "", 32, sections.get(case.id, ""))
-        subject = b.sentence(of_channel, recipient=b.Untrusted(case.recipient or "", 32), conversation=conversation)
-    return b.sentence(
-        _OF_ONE[state],
-        subject=subject,
-        what=(*what, *_and_more(len(disclosed) - len(shown))),
-        why=doubts[0] if doubts else "",
-    )
+    listed = b.joined(((kind_text(row.kind), *_strength_and_origin(case, row)) for row in shown), "; ")
+    return (*listed, *_and_more(len(disclosed) - len(shown)))
 
 
-def _said_by_recipient(
-    cases: Sequence[InfluenceResult],
-    state: _State,
-    leaking: Sequence[tuple[InfluenceResult, Sequence[Disclosure]]],
-    sections: Mapping[str, str],
-    doubts: Sequence[str],
-) -> tuple[str | b.Untrusted, ...]:
-    """How many personal or secret disclosures their recipients may not know, how many they may, and of how many that is
-    not known."""
-    n = sum(len(leaks) for _, leaks in leaking)
-    rest = permitted.rest_text(leak for case in cases for leak in personal(case))
-    return b.sentence(
-        _BY_RECIPIENT[state],
-        disclosures=counted(n, "disclosure"),
-        whom=plural(n, permitted.ONE_MAY_NOT, permitted.MAY_NOT),
-        what=_cases(leaking, sections),
-        why=doubts[0] if doubts else "",
-        rest=_REST[state].format(rest=rest) if rest else "",
-    )
-
-
-def _cases(
-    leaking: Sequence[tuple[InfluenceResult, Sequence[Disclosure]]], sections: Mapping[str, str]
-) -> tuple[str | b.Untrusted, ...]:
+def _of_cases(leaking: Sequence[tuple[InfluenceResult, Sequence[Disclosure]]], sections: Mapping[str, str]) -> b.Phrase:
     """The first cases, and what each discloses."""
     named = [
         (b.Untrusted(case.id, 32, sections.get(case.id, "")), f" {kinds_text(leaks)}", *_first_of(case))

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 from leakmeter.core.plain import counted, plural
 from leakmeter.instruments.influence import context, findings, ladder, permitted, search_report
 from leakmeter.instruments.influence.controls import FALSE_SHARE, FalseAlarms
-from leakmeter.instruments.influence.disclosure_report import ids_of, personal, retold
+from leakmeter.instruments.influence.disclosure_report import found, ids_of, personal, retold
 from leakmeter.instruments.influence.headline import has_unexplained, noun_of
 from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
 from leakmeter.report import blocks as b
@@ -217,8 +217,8 @@ def narrowing(cases: Sequence[InfluenceResult], n_cut: int) -> Iterator[b.Phrase
     yield from permitted.further(cases)
     held = _held_against(cases)
     for beside, sentence in _FRONT_OF.items():
-        if held[beside]:
-            yield sentence.format(responses=_of_these(held[beside], cases))
+        if some := [case for case in held[beside] if found(case)]:
+            yield sentence.format(responses=_of_these(some, cases))
     if n_cut:
         spans = counted(n_cut, "further span" if saying else "span")
         yield _CUT.format(spans=spans, are=plural(n_cut, "is", "are"), share=f"{FALSE_SHARE:.0%}")
@@ -261,11 +261,10 @@ def explained(cases: Sequence[InfluenceResult]) -> Iterator[b.Text]:
 def _held_against(cases: Sequence[InfluenceResult]) -> dict[_Beside, list[InfluenceResult]]:
     # Exemplars are the same in many cases, which are not held against each other.
     cases = [case for case in cases if case.unit != EXEMPLAR]
-    alone = [case for case in cases if not case.controls and not case.irrelevant_contexts and case.disclosed]
     return {
         "others": [case for case in cases if case.controls],
         "irrelevant": [case for case in cases if case.irrelevant_contexts],
-        "nothing": alone,
+        "nothing": [case for case in cases if not case.controls and not case.irrelevant_contexts],
     }
 
 
