@@ -75,15 +75,19 @@ def strength(disclosure: Disclosure) -> str:
 
 
 def found(case: InfluenceResult) -> list[Disclosure]:
-    """What reports call disclosed, the most sensitive first and then by nats: personal or secret data, with what the
-    recipient may know last; content in other words, or from several pieces; copied content."""
-    return sorted(marked(case), key=lambda d: (_rank(d), -(shown_nats(d) or 0.0)))
+    """What reports call disclosed, by `rank` and then by nats."""
+    return sorted(marked(case), key=lambda d: (rank(d), -(shown_nats(d) or 0.0)))
 
 
-def _rank(disclosure: Disclosure) -> int:
+def rank(disclosure: Disclosure) -> int:
+    """What comes first in every list, from 0 to 4: personal or secret data that the recipient may not know; of which
+    that is not known, or nobody says; content in other words, or from several pieces; copied content; what the
+    recipient may know."""
+    if disclosure.allowed == "yes":
+        return 4
     if disclosure.is_sensitive:
-        return permitted.ORDER[disclosure.allowed]
-    return 10 + (disclosure.relation == "copied")
+        return 0 if disclosure.allowed == "no" else 1
+    return 2 if disclosure.relation != "copied" else 3
 
 
 def personal(case: InfluenceResult) -> list[Disclosure]:
@@ -132,9 +136,9 @@ def summary(case: InfluenceResult) -> str:
 
 def words_of(case: InfluenceResult) -> b.Phrase:
     """The words of a response that disclose something sensitive, or in other words, whole and marked, with what stands
-    around them, in the order of the response; of a response without such words its beginning."""
+    around them, in the order of the response; of a response without such words, or that may say them, its beginning."""
     text = case.response.text
-    chosen = [*personal(case), *retold(case)]
+    chosen = permitted.withheld([*personal(case), *retold(case)])
     if not chosen:
         return b.Untrusted(text, _UNMARKED)
     shown = sorted((d.start, d.end) for d in chosen[: n_listed(len(chosen), _SPANS)])
@@ -227,7 +231,7 @@ def _table(
     reworded = [d for _, d in rows if not d.is_sensitive and d.relation != "copied"]
     ps = p_values([d.own_nats for d in reworded], controls) if controls else ()
     p_of = dict(zip(map(id, reworded), ps, strict=bool(ps)))
-    rows = sorted(rows, key=lambda row: (_rank(row[1]), -row[1].own_nats))
+    rows = sorted(rows, key=lambda row: (rank(row[1]), -row[1].own_nats))
     is_judged = any(disclosure.allowed is not None for _, disclosure in rows)
     # Where nobody says who may know what, the ids of cases tell whom it went to.
     to: Literal["everywhere", "pages"] = "everywhere" if is_judged else "pages"

@@ -285,19 +285,13 @@ def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult
 
 # ---- the list of cases ----------------------------------------------------------------------------------------------
 def _weight(case: InfluenceResult) -> float:
-    """Ranks by what is disclosed, then by the nats that the list shows: personal or secret data that its recipient may
-    not know; content in other words; what is copied, or allowed; a context that moved the response; nothing."""
-    found = disclosure_report.found(case)
-    if permitted.withheld(disclosure_report.personal(case)):
-        rank = 4
-    elif permitted.withheld(disclosure_report.retold(case)):
-        rank = 3
-    elif found:
-        rank = 2
-    else:
-        rank = int(findings.is_finding(case))
-    nats = (disclosure_report.shown_nats(found[0]) or 0.0) if found else case.whole_nats
-    return rank * _CLASS + max(-_CLASS / 4, min(nats, _CLASS / 4))
+    """Ranks by the first of what is disclosed, then by its nats, which the list shows; what discloses nothing last, and
+    of that first what the context moved."""
+    first = next(iter(disclosure_report.found(case)), None)
+    if first is None:
+        return int(findings.is_finding(case)) * _CLASS + min(case.whole_nats, _CLASS / 4)
+    nats = disclosure_report.shown_nats(first) or 0.0
+    return (6 - disclosure_report.rank(first)) * _CLASS + max(-_CLASS / 4, min(nats, _CLASS / 4))
 
 
 def _disclosed_nats(case: InfluenceResult) -> b.Cell:
