@@ -96,7 +96,7 @@ _NO_PIECES: Final = {
 }
 """By whether the response discloses anything."""
 _NO_SENTENCES: Final = (
-    "{sentences} of {documents} not measured, since the document has no effect: no stretch of the response was made "
+    "{sentences} of {documents} {were} not measured, since {their} no effect: no stretch of the response was made "
     f"likelier by more than noise, an irrelevant text or {ladder.LEAST_EFFECT_NATS:g}\u00a0nat."
 )
 _STRONGEST: Final = {
@@ -237,7 +237,9 @@ def unmeasured(case: InfluenceResult) -> Iterator[str]:
         n = case.n_unmeasured_documents
         yield _NO_SENTENCES.format(
             sentences=counted(case.n_unmeasured_pieces, "sentence"),
-            documents=f"{counted(n, 'document')} {plural(case.n_unmeasured_pieces, 'was', 'were')}",
+            documents=counted(n, "document"),
+            were=plural(case.n_unmeasured_pieces, "was", "were"),
+            their=plural(n, "their document has", "their documents have"),
         )
 
 
