@@ -170,7 +170,7 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
         sections=[
             b.Section(
                 b.Untrusted(case.id, 80),
-                b.Later(partial(_blocks, case, shared if several else {}, n_cut)),
+                b.Later(partial(_blocks, case, shared if several else None, n_cut)),
                 b.cells(shown, case),
                 weight=weight,
             )
@@ -218,6 +218,7 @@ def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str], n_c
     yield headline(cases, sections)
     yield from map(b.Text, sentences.of_all(cases))
     yield from map(b.Text, sentences.narrowing(cases, n_cut))
+    yield from map(b.Text, sentences.narrowing_all(cases))
     yield from search_report.blocks_of_all(cases)
     yield from _advice(cases)
     yield from disclosure_report.tables(cases, sections)
@@ -225,21 +226,24 @@ def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str], n_c
     yield from sentences.explained(cases)
 
 
-def _blocks(case: InfluenceResult, shared: dict[str, str], n_cut: int) -> Iterator[b.Block]:
+def _blocks(case: InfluenceResult, shared: Mapping[str, str] | None, n_cut: int) -> Iterator[b.Block]:
+    """Of one of several cases, with the settings that these share; None where it is the only one."""
+    is_alone = shared is None
     yield headline([case])
     yield b.Text(sentences.of_one(case))
     yield from map(b.Text, sentences.narrowing([case], n_cut))
+    yield from map(b.Text, sentences.narrowing_all([case]) if is_alone else ())
     yield from map(b.Text, sentences.unmeasured(case))
     yield from search_report.blocks(case)
-    yield from _advice([case]) if not shared else ()
+    yield from _advice([case]) if is_alone else ()
     yield from b.warnings_of(context.warnings(case))
     yield from disclosure_report.tables([case])
     yield attribution.attribution(case)
     yield from search_report.tables(case)
     yield from search_report.facts(case)
     yield from attribution.samples(case)
-    yield from sentences.explained([case])
-    own = {name: value for name, value in context.settings(case).items() if shared.get(name) != value}
+    yield from sentences.explained([case]) if is_alone else ()
+    own = {name: value for name, value in context.settings(case).items() if (shared or {}).get(name) != value}
     if own:
         yield b.Details("Settings and cost", b.facts_of(own))
 

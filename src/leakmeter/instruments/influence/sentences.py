@@ -215,13 +215,18 @@ def narrowing(cases: Sequence[InfluenceResult], n_cut: int) -> Iterator[b.Phrase
         has = plural(len(nowhere), "has", "have")
         yield (counted(len(nowhere), "response"), *ids_of(nowhere, len(cases)), f" {has} {NOWHERE}.")
     yield from permitted.further(cases)
+    if n_cut:
+        spans = counted(n_cut, "further span" if saying else "span")
+        yield _CUT.format(spans=spans, are=plural(n_cut, "is", "are"), share=f"{FALSE_SHARE:.0%}")
+
+
+def narrowing_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
+    """What narrows all that a report says, whichever case it is about."""
+    yield from permitted.unmatched(cases)
     held = _held_against(cases)
     for beside, sentence in _FRONT_OF.items():
         if some := [case for case in held[beside] if found(case)]:
             yield sentence.format(responses=_of_these(some, cases))
-    if n_cut:
-        spans = counted(n_cut, "further span" if saying else "span")
-        yield _CUT.format(spans=spans, are=plural(n_cut, "is", "are"), share=f"{FALSE_SHARE:.0%}")
     last = Counter(case.steps.last for case in cases if case.steps is not None)
     if last and len(cases) > 1:
         yield _STEPWISE.format(n=last.total(), **{name: last[name] for name in ("whole", "controls", "pieces")})
