@@ -173,6 +173,16 @@ def test_a_sentence_stands_whole_and_a_users_text_in_it_stays_apart() -> None:
     assert said == ("1,200", " of ", b.Untrusted("{n} <b>"), " say ", "a ", "--x", ".")
     assert b.plain(said) == "1,200 of {n} <b> say a --x."
     assert b.sentence("It is.", unused="x") == ("It is.",)
+    kinds = [(type(part), part) for part in b.sentence("Give `--x` or `--y` {n}.", n="`y`")]
+    assert kinds == [
+        (str, "Give "),
+        (b.Code, "--x"),
+        (str, " or "),
+        (b.Code, "--y"),
+        (str, " "),
+        (str, "`y`"),
+        (str, "."),
+    ]
     with pytest.raises(KeyError):
         b.sentence("{missing}")
 

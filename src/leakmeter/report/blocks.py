@@ -744,11 +744,13 @@ def joined(phrases: Iterable[Phrase], separator: str = ", ") -> tuple[str | Untr
 
 def sentence(words: str, **named: Phrase | int) -> tuple[str | Untrusted, ...]:
     """A whole sentence of ours with what stands for the names in its braces: so it is found as it is written, and texts
-    of users stay apart from our words."""
+    of users stay apart from our words. What it has between backticks, which no brace
+    stands in, is `Code`."""
     filled: list[str | Untrusted] = []
     for own, name, _, _ in Formatter().parse(words):
         value = "" if name is None else named[name]
-        filled += [own, *parts(f"{value:,}" if isinstance(value, int) else value)]
+        filled += [Code(part) if number % 2 else part for number, part in enumerate(own.split("`"))]
+        filled += parts(f"{value:,}" if isinstance(value, int) else value)
     return tuple(part for part in filled if part)
 
 

@@ -29,15 +29,11 @@ from leakmeter.text.exemplars import EXEMPLAR
 
 _CLASS: Final = 1e9
 """Above any number of nats: what is disclosed ranks before how much."""
-_REDACT: Final = b.Code("leakmeter redact --disclosures")
-_ADVICE: Final[dict[str, tuple[str, b.Phrase]]] = {
+_ADVICE: Final[Mapping[str, tuple[str, str]]] = {
     "personal": (
         "Personal or secret data disclosed",
-        (
-            "do not show these responses to anyone who may not read the documents; ",
-            _REDACT,
-            " chooses what to cut",
-        ),
+        "do not show these responses to anyone who may not read the documents; `leakmeter redact --disclosures` "
+        "chooses what to cut",
     ),
     "permitted": (
         "All that is disclosed, the recipients may know",
@@ -49,13 +45,7 @@ _ADVICE: Final[dict[str, tuple[str, b.Phrase]]] = {
     ),
     "whole": (
         "The context as a whole moved the answer by more than placebo and noise, but nothing is disclosed",
-        (
-            "many words moved a little; measure with ",
-            b.Code("--unit document"),
-            " or ",
-            b.Code("--unit whole"),
-            " before you ship",
-        ),
+        "many words moved a little; measure with `--unit document` or `--unit whole` before you ship",
     ),
     "nothing": (
         "No personal or secret data recognised, and nothing reworded",
@@ -63,27 +53,15 @@ _ADVICE: Final[dict[str, tuple[str, b.Phrase]]] = {
     ),
     "doubtful": (
         "Numbers too uncertain to show that nothing is disclosed",
-        (
-            "give ",
-            b.Code("--dtype float32"),
-            ", or another model, and measure again; ",
-            b.Code("leakmeter doctor"),
-            " says what moves the numbers",
-        ),
+        "give `--dtype float32`, or another model, and measure again; `leakmeter doctor` says what moves the numbers",
     ),
     "unseen": (
         "Cases that nobody can review beforehand",
-        (
-            "bound the leakage of each token with ",
-            b.Code("leakmeter decode --epsilon"),
-            "; ",
-            b.Code("leakmeter decode frontier"),
-            " shows the cost",
-        ),
+        "bound the leakage of each token with `leakmeter decode --epsilon`; `leakmeter decode frontier` shows the cost",
     ),
 }
 _CALM: Final = ("nothing", "permitted")
-_ADVICE_OF_EXEMPLARS: Final[dict[str, tuple[str, b.Phrase]]] = {
+_ADVICE_OF_EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
     "nothing": (
         "No exemplar above placebo and noise",
         "ship the prompt, and measure again when the model or the exemplars change",
@@ -91,10 +69,7 @@ _ADVICE_OF_EXEMPLARS: Final[dict[str, tuple[str, b.Phrase]]] = {
     "doubtful": _ADVICE["doubtful"],
     "spare": (
         "Exemplars above the placebo",
-        (
-            "replace or drop exemplars that must stay secret, or ship generated ones with ",
-            b.Code("leakmeter generate"),
-        ),
+        "replace or drop exemplars that must stay secret, or ship generated ones with `leakmeter generate`",
     ),
 }
 _TITLES: Final = {
@@ -263,8 +238,8 @@ def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
         if meeting := met.get(name):
             condition, action = partial_table.get(name, table[name])
             ids = () if name in _CALM else disclosure_report.ids_of(meeting, len(cases))
-            rows.append(((*b.parts(condition), *ids), action))
-    yield b.Advice(rows, [row for name, row in table.items() if not met.get(name)])
+            rows.append(((condition, *ids), b.sentence(action)))
+    yield b.Advice(rows, [(row[0], b.sentence(row[1])) for name, row in table.items() if not met.get(name)])
 
 
 def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult]]:

@@ -71,7 +71,7 @@ _SCREENS: Final = {
     "removal": "by removal: groups of pieces are removed together, and then parts of the groups that move the response "
     "most",
 }
-ADVICE: Final[dict[str, tuple[b.Phrase, b.Phrase]]] = {
+ADVICE: Final[dict[str, tuple[str, str]]] = {
     "nothing": (
         "No personal or secret data disclosed, but not all pieces scored exactly",
         "the other pieces are unknown: score every piece without --search before you ship",
@@ -79,15 +79,8 @@ ADVICE: Final[dict[str, tuple[b.Phrase, b.Phrase]]] = {
     "whole": (
         "The context as a whole moved the answer by more than placebo and noise, nothing is disclosed, and not all "
         "pieces were scored exactly",
-        (
-            "score more pieces: raise M (",
-            b.Code("--search top:K:M"),
-            "), or measure with ",
-            b.Code("--unit document"),
-            " or ",
-            b.Code("--unit whole"),
-            " before you ship",
-        ),
+        "score more pieces: raise M (`--search top:K:M`), or measure with `--unit document` or `--unit whole` before "
+        "you ship",
     ),
 }
 """Instead of what is advised where every piece was scored."""

@@ -85,9 +85,9 @@ _FINISHED: Final = "The others could disclose nothing but copied content without
 _SEARCHED: Final = f"Searched: {SEARCHED}{{records}}{{listed}}."
 _NOT_SEARCHED: Final = (
     "Not searched: what is sensitive by its meaning in other words than a list in four languages has, and names or "
-    "codes without such a shape.{own_list}"
+    "codes without such a shape."
 )
-_OWN_LIST: Final = b.Code("--sensitive FILE")
+_OWN_LIST: Final = " `--sensitive FILE` adds your own list."
 _NO_PIECES: Final = {
     True: "Pieces of the context were not measured, since words show which piece each disclosure is from; --complete "
     "measures them.",
@@ -296,7 +296,7 @@ def _your_list(cases: Sequence[InfluenceResult]) -> str:
 
 
 def _not_searched(cases: Sequence[InfluenceResult]) -> b.Phrase:
-    return b.sentence(_NOT_SEARCHED, own_list="" if _your_list(cases) else (" ", _OWN_LIST, " adds your own list."))
+    return b.sentence(f"{_NOT_SEARCHED}{'' if _your_list(cases) else _OWN_LIST}")
 
 
 # ---- words of it ----------------------------------------------------------------------------------------------------
