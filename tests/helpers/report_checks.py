@@ -53,8 +53,8 @@ class Page(HTMLParser):
 
 ELEMENTS = """
     html head meta title style body header p div h1 h2 h3 h4 aside u table caption thead tbody tr th td span i b bdi
-    small strong del mark dfn nav a main ol li article section figure figcaption details summary dl dt dd script footer
-    pre code iframe svg g path use text defs clippath rect lineargradient img image
+    small strong del mark noscript dfn nav a main ol li article section figure figcaption details summary dl dt dd
+    script footer pre code iframe svg g path use text defs clippath rect lineargradient img image
 """.split()  # noqa: SIM905
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 

@@ -6,8 +6,7 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,8 @@ from hypothesis import strategies as st
 
 from helpers.examples import examples, few
 from helpers.fisher_cases import several
-from helpers.report_browser import CHROMIUM, Browser
-from helpers.report_cases import HOSTILE, clinic, hostile, small
+from helpers.opened_pages import needs_browser, opened
+from helpers.report_cases import HOSTILE, clinic, hostile
 from helpers.report_checks import CONTROLS, FIRST, PNG, assert_harmless, assert_markdown_harmless, flat
 from helpers.report_snapshots import printed
 from leakmeter.errors import UsageError
@@ -55,7 +54,10 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
             (told, b.Noted(more, (told, "own")), 4.0, -4.0, 0.98, 0.5, b.Interval(3, 5), 1200, b.Shaded(0.00001, 12),
              0.5, told), 0, to="inner",
         ),
-        b.Row((marked, "own", 0.001, 0.001, "< noise", 0.0, None, 3, 0.04, None, more), 1, quiet=True),
+        b.Row(
+            (marked, b.Values((told, more, "own")), 0.001, 0.001, "< noise", 0.0, None, 3, 0.04, None, more), 1,
+            quiet=True,
+        ),
         b.Row((told, "own", 2.0, 2.0, 0.88, 0.25, None, 4, 0.04, None, more), 2, strong=True),
     ]  # fmt: skip
     table = b.Table(columns, rows, told, marks=(b.Mark("floor", 0.1, more), b.Mark("placebo", 0.2, "x")))
@@ -418,14 +420,51 @@ def test_a_token_of_two_disclosures_is_marked_once_and_both_are_listed() -> None
 def test_a_page_ranks_sections_and_keeps_the_heaviest() -> None:
     sections = [b.Section(b.Untrusted(f"case {i}."), (b.Text("x" * 400),), weight=i % 7) for i in range(50)]
     report = b.Report("T", "m", sections=sections, sections_left_out="that leak less")
-    page = html.page(report, room=45_000)
-    assert len(page.encode()) <= 45_000
+    page = html.page(report, room=75_000)
+    assert len(page.encode()) <= 75_000
     kept = [int(n) for n in re.findall(r"<bdi>case (\d+)\.</bdi>", page)]
     assert 1 < len(kept) < 50
     assert kept == sorted(range(50), key=lambda i: -(i % 7))[: len(kept)]
     assert f"{50 - len(kept)} further cases that leak less are left out of this page; the run holds all." in page
     assert "case 6." in html.page(replace(report, sections=sections[:7]), room=1)  # one is shown whatever it takes
     assert "left out" not in html.page(report)
+
+
+def test_a_page_of_full_size_has_a_line_of_each_case_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "PAGE_BYTES", 75_000)
+    monkeypatch.setattr(html, "LIST_BYTES", 2_000)
+    sections = [b.Section(b.Untrusted(f"case {i}."), (b.Text("x" * 400),), weight=-i) for i in range(50)]
+    page = html.page(b.Report("T", "m", sections=sections, sections_left_out="that leak less"), room=75_000)
+    assert [int(n) for n in re.findall(r"<bdi>case (\d+)\.</bdi>", page)] == list(range(n := page.count("<bdi>case")))
+    n_full, n_lines = page.count('<details class="line" '), page.count('<details class="line only" ')
+    assert (n_full + n_lines, n_lines > 5) == (n, True)
+    assert f"{n_lines} further cases that leak less are one line here, not in full; the run holds all." in page
+    assert f"{50 - n} further cases that leak less are left out of this page; the run holds all." in page
+
+
+def test_what_explains_is_folded_once_a_level_and_the_answer_comes_first() -> None:
+    soft, detail = b.Text("How it was done.", "soft"), b.Text("A detail.", detail=True)
+    query = b.Text(b.Untrusted("Why?"), "prose", heading="Query", detail=True)
+    limits = (b.Text("Not searched: illness.", "soft", detail=False), b.Warning("Narrow."), b.Warning("Aside.", True))
+    (attribution,) = (one for section in every_block().sections for one in section.blocks[1:])
+    table = b.Table((b.Column("Name"), b.Column("Loss", "nats")), [b.Row(("the row", 1.0))])
+    advice = b.Advice([("Much", "cut it")])
+    blocks = [b.Headline("Found.", "bad"), b.Text("Said."), detail, soft, *limits, query, table, advice]
+    one = b.Report("T", "m", sections=[b.Section("a", [*blocks, attribution])], lead="Lead.", caveat="Caveat.",
+                   guide_to="piece", notes=(b.Facts((("Colours", "begin at the placebo"),)),))  # fmt: skip
+    page = html.page(one).split("</style>")[1]
+    shown, told = page.split('<details class="told">')
+    order = ("Found.", "Said.", '<div class="attribution">', "cut it", "Narrow.", "the row")
+    assert [shown.index(words) for words in order] == sorted(shown.index(words) for words in order)
+    assert "Why?" in shown
+    assert "Not searched" in shown
+    told = told.split("<footer>")[0]
+    explained = ("Lead. Caveat.", "A detail.", "How it was done.", "Aside.", "unit of log-probability", "begin at")
+    assert all(words in told and words not in shown for words in explained)
+    assert page.count("How to read a nat") == 1
+    several = html.page(replace(one, sections=[b.Section(name, [*blocks, attribution]) for name in "ab"]))
+    assert several.count("<summary>How to read this") == 3  # of each case, and of the page
+    assert several.count("How to read a nat") == 1
 
 
 def test_rows_that_a_reader_opens_come_after_the_others_and_need_no_script() -> None:
@@ -524,22 +563,6 @@ def test_reports_of_nothing_are_errors() -> None:
         FisherResult.report([])
 
 
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the page was not opened in a browser")
-
-
-@contextmanager
-def opened(tmp_path: Path, report: b.Report, anchor: str = "") -> Iterator[Browser]:
-    """A browser with the report's page, of which it complains of nothing."""
-    file = tmp_path / "page.html"
-    file.write_text(html.page(report), encoding="utf-8")
-    with Browser() as browser:
-        browser.open(file.as_uri() + anchor)
-        yield browser
-        assert browser.requests[0] == file.as_uri()
-        assert all(request.startswith("data:") for request in browser.requests[1:])
-        assert browser.complaints == []
-
-
 CELLS = "[...document.querySelector('.pieces tbody tr').cells].map(c => c.textContent)"
 
 
@@ -585,20 +608,6 @@ def test_a_long_table_shows_its_first_rows_until_it_is_asked_for_all_or_filtered
         browser.run("box.value = ''; box.dispatchEvent(new Event('input'))")
         browser.run("document.querySelector('.scroll + button').click()")
         assert browser.run(shown) == 45
-
-
-@pytest.mark.long
-@needs_browser
-def test_many_cases_come_a_screenful_at_a_time(tmp_path: Path) -> None:
-    with opened(tmp_path, InfluenceResult.report([small(n) for n in range(55)]), "#c52") as browser:
-        shown = "[...document.querySelectorAll('details.line:not([hidden])')].map(a => a.id)"
-        assert browser.run(shown) == ["c51", "c52", "c53", "c54", "c55"]
-        assert browser.run("document.querySelector('#c52').open")
-        browser.run("document.querySelector('.pager button').click()")
-        assert browser.run(shown)[::49] == ["c1", "c50"]
-        browser.run("const box = document.querySelector('.tools input'); box.value = '7';"
-                    "box.dispatchEvent(new Event('input'))")  # fmt: skip
-        assert 0 < browser.run(f"{shown}.length") < 50
 
 
 @pytest.mark.long

@@ -21,6 +21,21 @@ def test_colours_start_above_the_noise_floor_and_never_fall() -> None:
     assert scale.heat(math.inf, 0.0) == scale.BINS
 
 
+def test_the_scale_tells_apart_all_that_reports_say() -> None:
+    assert scale.TICKS_NATS[-1] == scale.STEPS_NATS[-1] == scale.TOP_NATS == 100
+    assert scale.heat(50, 0.0) < scale.heat(99, 0.0) == scale.BINS
+    # What made a response less likely is no weaker kind of what made it likelier.
+    assert [scale.heat(nats, 0.0) for nats in scale.STEPS_NATS if nats < 0] == [0]
+
+
+@pytest.mark.parametrize(
+    ("nats", "said"),
+    [(-1, "0.37"), (0.1, "1.1"), (1, "2.7"), (3, "20"), (5, "148"), (10, "22,000"), (30, "10¹³"), (100, "10⁴³")],
+)
+def test_how_many_times_as_likely(nats: float, said: str) -> None:
+    assert scale.times_text(nats) == said
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_colour_carries_readable_text_and_the_order_is_in_the_lightness(dark: bool) -> None:
     ramp = scale.ramp(dark=dark)

@@ -54,7 +54,8 @@ def test_the_page_has_tables_figures_and_command() -> None:
     page = page_of(tables_of(ROWS, readable("Seeds", [], ROWS[:1], {})), {"figure": PNG}, directory="runs/study-x")
     for said in (
         "<h1><bdi>T</bdi></h1>", "<h2><bdi>Seeds</bdi></h2>",
-        '<bdi>a|b</bdi><td class="t"><bdi>2.00 [1.50, 2.50]</bdi>', 'src="data:image/png;base64,iVBOR', 'alt="figure"',
+        '<td data-l="τ̂, nats" class="t"><bdi>2.00 [1.50, 2.50]</bdi>',
+        'src="data:image/png;base64,iVBOR', 'alt="figure"',
         "<code>leakmeter study run mine.toml --data &#39;a|b.json&#39;</code>", "runs/study-x",
         "script-src &#39;none&#39;",
     ):  # fmt: skip

@@ -91,8 +91,12 @@ class Text:
     style: Literal["plain", "soft", "prose"] = "plain"
     heading: Phrase = ""
     detail: bool | None = None
-    """Explains a finding that a reader understands without: a terminal shows it with --explain only. None: so does what
-    is soft."""
+    """Explains a finding that a reader understands without: a terminal shows it with --explain only, a page under "How
+    to read this". None: so does what is soft."""
+
+    @property
+    def is_detail(self) -> bool:
+        return self.style == "soft" if self.detail is None else self.detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class Warning:
 
     text: Phrase
     detail: bool = False
-    """Changes no reading of a number: a terminal shows it with --explain only."""
+    """Changes no reading of a number: a terminal shows it with --explain only, a page under "How to read this"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +166,14 @@ class Facts:
     on: Literal["everywhere", "pages"] = "everywhere"
 
 
-Cell: TypeAlias = float | Interval | Noted | Shaded | Phrase | None
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Several words, such as the kinds of what a case discloses: a reader of a page chooses rows by each of them."""
+
+    values: Sequence[Phrase]
+
+
+Cell: TypeAlias = float | Interval | Noted | Shaded | Values | Phrase | None
 """None: not measured. A numeric column may hold words where there is no number."""
 
 
@@ -177,9 +188,12 @@ class Column:
     bar: bool = False
     """Draw each number of nats as a bar beside it, on the scale of all bars; each share as its part of the whole."""
     role: Role = ""
-    on: Literal["everywhere", "wide", "pages"] = "everywhere"
+    on: Literal["everywhere", "wide", "pages", "chips"] = "everywhere"
     """`wide`: left out where there is little room, in a narrow terminal and in the line of a folded section; `pages`:
-    shown by HTML alone."""
+    shown by HTML alone; `chips`: not shown, a reader of a page chooses rows by it."""
+    chips: bool = False
+    """Has few values: a reader of a page with a script chooses rows by them, in a table that can be sorted or filtered
+    and in the list of cases."""
     digits: int | None = None
     """Significant digits of a share, where those of its kind are too few."""
     detail: bool = False
@@ -236,8 +250,6 @@ class Table:
     sortable: bool = False
     """A reader of the page may sort it; adds the script to a page."""
     filterable: bool = False
-    chips: str = ""
-    """Heading of a column of few words: a reader of the page chooses rows by them."""
     numbered: bool = False
     """Begin each row with its number, from 1; a page does so where its readers cannot sort."""
     detail: bool = False
@@ -787,6 +799,8 @@ def cell_phrase(cell: Cell, column: Column) -> Phrase:
         return cell.text
     if isinstance(cell, Shaded):
         return cell_phrase(cell.cell, column)
+    if isinstance(cell, Values):
+        return joined(cell.values)
     if isinstance(cell, float | int):
         if column.kind == "share" and column.digits is not None and not math.isnan(cell):
             return scale.share_text(cell, column.digits)
@@ -799,6 +813,11 @@ def heat_of(cell: Cell, row: Row, floor_nats: float = 0.0) -> int:
     if isinstance(cell, Shaded):
         return cell.heat
     return scale.heat(cell, floor_nats) if isinstance(cell, float | int) and not row.quiet else 0
+
+
+def lines_only(n: int, names: tuple[str, str], held_by: str, kind: str = "") -> str:
+    kind = f" {kind}" if kind else ""
+    return f"{n:,} further {names[n != 1]}{kind} {'are' if n != 1 else 'is'} one line here, not in full; {held_by}."
 
 
 def left_out(n: int, names: tuple[str, str], held_by: str, kind: str = "") -> str:
@@ -902,8 +921,7 @@ def brief(block: Block) -> Iterator[Block]:
         case Warning() | ShadedText():
             yield from () if block.detail else (block,)
         case Text():
-            is_detail = block.style == "soft" if block.detail is None else block.detail
-            yield from () if is_detail else (block,)
+            yield from () if block.is_detail else (block,)
         case Attribution():
             for table in (part for inner in block.tables for part in brief(inner) if isinstance(part, Table)):
                 n_findings = sum(not row.quiet for row in table.rows)
@@ -915,6 +933,18 @@ def brief(block: Block) -> Iterator[Block]:
             yield from (part for inner in within(block) for part in brief(inner))
         case _:
             return
+
+
+def explains(block: Block) -> bool:
+    """Whether a page shows it under "How to read this". A text under a heading of its own, such as a query, is told
+    apart by that."""
+    match block:
+        case Warning():
+            return block.detail
+        case Text():
+            return block.is_detail and (block.style == "soft" or not block.heading) and block.style != "prose"
+        case _:
+            return False
 
 
 class Arranged(NamedTuple):
@@ -951,7 +981,7 @@ def ranked(report: Report) -> Sequence[Section]:
 def index_of(report: Report) -> Sequence[Table]:
     """The cases as a table, where there is no page; empty for one case, or where all columns are for pages."""
     rows = [Row((section.name, *section.cells)) for section in ranked(report)]
-    if not rows or (report.index and all(column.on == "pages" for column in report.index)):
+    if not rows or (report.index and all(column.on in ("pages", "chips") for column in report.index)):
         return ()
     columns = (Column(report.case[0].capitalize()), *report.index)
     return (Table(columns, rows, report.index_caption, rest=report.case, first=report.index_first),)

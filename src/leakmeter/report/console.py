@@ -324,6 +324,8 @@ def _ruler(columns: int) -> str:
     cells = [" "] * columns
     for tick in (1.0, 3.0, 10.0):
         at = min(columns - 2, round(scale.position(tick) * columns))
+        if cells[at - 1] != " ":
+            continue
         cells[at : at + len(f"{tick:g}")] = f"{tick:g}"
     return "".join(cells)
 
@@ -343,7 +345,7 @@ def shaded_text(text: b.ShadedText, paint: Paint) -> Iterator[Text]:
         return
     yield _passages(text, paint)
     floor = text.floor_nats if text.floor_said_nats is None else text.floor_said_nats
-    yield _legend(paint, f" above {text.floor_name} {scale.nats_text(floor)}: ", after="   ¹ ² ³ rank in the table")
+    yield _legend(paint, f" above {text.floor_name} {scale.nats_text(floor)}: ", after="  ¹ ² ³ rank")
     for why in text.unmeasured:
         yield _dim(_unmeasured(b.UNMEASURED[why], paint))
 

@@ -1,13 +1,13 @@
 """The terms of reports, each in one line, and where a report says them first.
 
-Only words of the program are looked at: a user's text explains nothing. A term is found by its pattern, told once a
-report, and renderers show it beside the block that `placed` names.
+Only words of the program are looked at: a user's text explains nothing. A term is found by its pattern and told once a
+report: a terminal tells it behind the block that says it first, a page with all that explains.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -85,13 +85,6 @@ TERMS: Final = (
 _PATTERNS: Final = {term.name: re.compile(term.pattern) for term in TERMS}
 
 
-def placed(blocks: Sequence[b.Block], explained: set[str]) -> Mapping[int, Sequence[Term]]:
-    """By the `id` of a block, or of one within it, the terms that it is the first to say. `explained` has the names of
-    terms that were explained before; these are added."""
-    by_block = ((id(block), first_said(words(block), explained)) for block in b.walk(blocks))
-    return {number: terms for number, terms in by_block if terms}
-
-
 def explaining(blocks: Sequence[b.Block]) -> Iterator[tuple[b.Block, list[Term]]]:
     """Each block with the terms that it, or a block within it, is the first to say."""
     explained: set[str] = set()
@@ -107,14 +100,13 @@ def first_said(texts: Iterable[str], explained: set[str]) -> list[Term]:
     return terms
 
 
-def of_cases(report: b.Report, explained: set[str]) -> list[Term]:
-    """The terms in the lines of several cases, and in the sections that these open."""
-    if len(report.sections) < 2:
-        return []
+def of_page(report: b.Report) -> list[Term]:
+    """The terms that a page says: in its blocks, in the lines of its cases, and in what these open."""
     heads = (word for column in report.index for word in _own(column.title))
     # Cases of a report are alike: the first few say what all do.
-    opened = (word for section in b.ranked(report)[:3] for inner in b.walk(section.blocks) for word in words(inner))
-    return first_said((*heads, *opened), explained)
+    opened = (block for section in b.ranked(report)[:3] for block in section.blocks)
+    blocks = b.walk([*b.blocks_of(report), *opened])
+    return first_said((*heads, *(word for block in blocks for word in words(block))), set())
 
 
 def words(block: b.Block) -> Iterator[str]:

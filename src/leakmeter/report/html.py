@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from markupsafe import Markup, escape
 
@@ -31,17 +31,54 @@ if TYPE_CHECKING:
 
 PAGE_BYTES: Final = 1_900_000
 """Size of a page up to which its sections are shown."""
+LIST_BYTES: Final = 6_000_000
+"""Of the lines of further cases, which come on top of that."""
 SECTIONS_A_SCREEN: Final = 50
-"""Lines; a reader turns to the next."""
+"""Lines; a reader turns to the next. A browser with the script reads further ones only when they are shown."""
+A_HANDFUL: Final = 5
+"""Cases that need neither script nor search box."""
+CHIPS_AT_MOST: Final = 8
+"""Values of a column that have a button each; more are a menu."""
+_SCRIPTS: Final = ("common.js", "list.js", "attribution.js", "page.js")
 _LINES_BYTES: Final = 2000
 """Of what stands around the lines of cases."""
-_AROUND_BYTES: Final = 60_000
+_AROUND_BYTES: Final = 75_000
 """Of a page without the pages within it."""
+
+
+class _Level(NamedTuple):
+    """Blocks of a page, or of a case on it, in their order: the answer first."""
+
+    found: Sequence[b.Block]
+    """The verdict, and what is said of it."""
+    answer: Sequence[b.Block]
+    """Beside its context."""
+    advice: Sequence[b.Block]
+    narrowing: Sequence[b.Block]
+    """What narrows the meaning of the numbers."""
+    rest: Sequence[b.Block]
+    explained: Sequence[b.Block]
+    """What is read under "How to read this"."""
+
+    @classmethod
+    def of(cls, blocks: Sequence[b.Block]) -> _Level:
+        order = b.arranged(blocks)
+        explained = [block for block in (*order.lead, *order.rest) if b.explains(block)]
+        lead, rest = ([block for block in some if not b.explains(block)] for some in order)
+        return cls(
+            [block for block in lead if not isinstance(block, b.Advice | b.Warning)],
+            [block for block in rest if isinstance(block, b.Attribution)],
+            [block for block in lead if isinstance(block, b.Advice)],
+            [block for block in lead if isinstance(block, b.Warning)],
+            [block for block in rest if not isinstance(block, b.Attribution)],
+            explained,
+        )
 
 
 def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
     """The page as text; equal input gives equal bytes. Of sections that do not fit into `room`, in bytes, the heaviest
-    are kept, the first in any case, and the page says how many are left out."""
+    are kept, the first in any case. Of the others a page of full size has their lines, up to `LIST_BYTES`, and it says
+    how many are left out."""
     inner = [embedded for embedded in b.walk(report.blocks) if isinstance(embedded, b.Embedded)]
     addresses: dict[int, str] = {}
     within = room - _AROUND_BYTES
@@ -51,37 +88,34 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
         within -= len(addresses[id(embedded)])
     template = environment().get_template("report.html.j2")
     ranked, scripted = b.ranked(report), _scripted(report)
-    order = b.arranged(b.blocks_of(report))
+    level, terms = _Level.of(b.blocks_of(report)), glossary.of_page(report)
     shown: list[Markup] = []
+    lines: list[Markup] = []
     drawn: dict[int, Markup] = {}
-    explained: set[str] = set()
-    terms: dict[int, Sequence[glossary.Term]] = dict(glossary.placed(order.lead, explained))
-    terms[id(report)] = glossary.of_cases(report, explained)
-    terms |= glossary.placed(order.rest, explained)
 
     def chart(chart_block: b.Chart) -> Markup:
         if id(chart_block) not in drawn:  # the page is made twice, first without its sections
             drawn[id(chart_block)] = Markup(charts.inline_svg(chart_block))
         return drawn[id(chart_block)]
 
-    def glosses(block: object) -> Sequence[glossary.Term]:
-        return terms.get(id(block), ())
-
     def whole() -> str:
+        at_once = SECTIONS_A_SCREEN if scripted else len(ranked)
         return template.render(
             report=report,
-            order=order,
+            level=level,
+            terms=terms,
             only=report.sections[0] if len(report.sections) == 1 else None,
-            sections=shown,
-            n_left_out=len(ranked) - len(shown) + report.n_further,
+            sections=shown[:at_once],
+            later=[*shown[at_once:], *lines],
+            n_lines=len(lines),
+            n_left_out=len(ranked) - len(shown) - len(lines) + report.n_further,
             scripted=scripted,
             policy=policy(report, framed=[embedded.report for embedded in inner]),
             address=lambda embedded: addresses[id(embedded)],
             chart=chart,
-            glosses=glosses,
         )
 
-    macros: Any = template.make_module({"report": report, "chart": chart, "glosses": glosses, "scripted": scripted})
+    macros: Any = template.make_module({"report": report, "chart": chart, "scripted": scripted})
     left = room - _size(whole()) - _LINES_BYTES
     for number, section in enumerate(ranked, 1):
         body = macros.section(section, number)
@@ -89,23 +123,27 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
         if left < 0 and shown:
             break
         shown.append(body)
+    left = LIST_BYTES if room >= PAGE_BYTES and scripted else 0
+    for number, section in enumerate(ranked[len(shown) :], len(shown) + 1):
+        line = macros.line(section, number)
+        left -= _size(line)
+        if left < 0:
+            break
+        lines.append(line)
     return whole() + "\n"
 
 
 def fragment(blocks: Sequence[b.Block], *, level: int = 2, held_by: str = "the run holds all") -> Markup:
     """Blocks, other than reports, as a part of a page that has the style sheet and the script of reports: findings
     first, under headings of this level. `held_by` says where to find what a table leaves out."""
-    order = b.arranged(blocks)
-    terms = dict(glossary.placed([*order.lead, *order.rest], set()))
+    order = _Level.of(blocks)
     report = b.Report("", "", blocks, held_by=held_by)
-    context = {
-        "report": report,
-        "chart": lambda block: Markup(charts.inline_svg(block)),
-        "glosses": lambda block: terms.get(id(block), ()),
-        "scripted": True,
-    }
+    context = {"report": report, "chart": lambda block: Markup(charts.inline_svg(block)), "scripted": True}
     macros: Any = environment().get_template("report.html.j2").make_module(context)
-    return Markup("").join(macros.show(block, level) for block in (*order.lead, *order.rest))
+    shown = (*order.found, *order.answer, *order.advice, *order.narrowing, *order.rest)
+    # Terms are told where there is more than a sentence.
+    terms = glossary.of_page(report) if order.answer or order.rest else []
+    return Markup("").join((*(macros.show(block, level) for block in shown), macros.how(order.explained, terms)))
 
 
 def address(html: str) -> str:
@@ -126,13 +164,17 @@ def environment() -> Environment:
         loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     templates.filters |= {"say": _say, "plain": b.plain, "kind": lambda block: type(block).__name__}
+    templates.tests["explained"] = b.explains
     templates.globals |= {
         # Safe to pass unescaped: both are this package's own files.
         "style": Markup(style()),
-        "script": Markup(asset("report.js")),
+        "script": Markup(script()),
         "scales": _scales(),
         "screen": SECTIONS_A_SCREEN,
-        "arranged": b.arranged,
+        "handful": A_HANDFUL,
+        "chips_at_most": CHIPS_AT_MOST,
+        "level_of": _Level.of,
+        "explains": b.explains,
         "cell": lambda row, column: _say(b.cell_phrase(row, column)),
         "heat": b.heat_of,
         "heat_of_nats": scale.heat,
@@ -147,6 +189,7 @@ def environment() -> Environment:
         "token": _token,
         "data": _data,
         "left_out": b.left_out,
+        "lines_only": b.lines_only,
         "unmeasured": b.UNMEASURED,
         "fact": lambda value: _say(b.fact_phrase(value)),
         "png": lambda data: "data:image/png;base64," + base64.b64encode(data).decode(),
@@ -157,6 +200,12 @@ def environment() -> Environment:
 
 def asset(name: str) -> str:
     return resources.files("leakmeter.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def script() -> str:
+    """The script of a page: its files share names with one another and with nothing else."""
+    return '"use strict";\n(() => {\n' + "\n".join(map(asset, _SCRIPTS)) + "})();\n"
 
 
 @lru_cache(maxsize=1)
@@ -181,10 +230,10 @@ def _scales() -> JsonObject:
             (
                 f"{nats:+g}".replace("-", "−"),
                 scale.percent(posterior_from_even_odds(nats)),
-                f"{math.exp(nats):.2g}" if nats < 3 else f"{math.exp(nats):.0f}",
-                scale.heat(abs(nats), 0.0),
+                scale.times_text(nats),
+                scale.heat(nats, 0.0),
             )
-            for nats in scale.POSTERIOR_STEPS_NATS
+            for nats in scale.STEPS_NATS
         ],
         "ticks": [(f"{tick:g}", scale.percent_of_axis(tick)) for tick in scale.TICKS_NATS],
         "bins": scale.BINS,
@@ -273,11 +322,13 @@ def _short(number: float) -> float | int | None:
 
 
 def _scripted(report: b.Report) -> bool:
-    """Whether there is something to choose, sort, filter or turn over."""
+    """Whether there is something to choose, search, sort or turn over."""
     if not report.scripted:
         return False
+    if len(report.sections) > A_HANDFUL:
+        return True
     blocks = b.walk([*report.blocks, *(block for section in report.sections for block in section.blocks)])
-    return len(report.sections) > SECTIONS_A_SCREEN or any(
+    return any(
         isinstance(block, b.Attribution) or (isinstance(block, b.Table) and (block.sortable or block.filterable))
         for block in blocks
     )
@@ -285,7 +336,7 @@ def _scripted(report: b.Report) -> bool:
 
 def policy(report: b.Report, framed: Sequence[b.Report] = ()) -> str:
     """The content security policy of a page. A page shown within is under this policy as well as its own."""
-    scripts = [asset("report.js")] if any(map(_scripted, (report, *framed))) else []
+    scripts = [script()] if any(map(_scripted, (report, *framed))) else []
     return (
         f"default-src 'none'; style-src {_sources([style()])}; script-src {_sources(scripts)}; "
         f"{'frame-src data:; ' if framed else ''}img-src data:; base-uri 'none'; form-action 'none'"

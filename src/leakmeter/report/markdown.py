@@ -100,7 +100,7 @@ def _heading(phrase: b.Phrase) -> str:
 
 
 def _table(table: b.Table) -> Iterator[str]:
-    columns = [(i, column) for i, column in enumerate(table.columns) if column.on != "pages"]
+    columns = [(i, column) for i, column in enumerate(table.columns) if column.on in ("everywhere", "wide")]
     heads = [_say(column.title) for _, column in columns]
     rules = ["---:" if column.is_numeric else "---" for _, column in columns]
     shown = [

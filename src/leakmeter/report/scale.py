@@ -4,8 +4,8 @@ The scale is absolute, so the same colour means the same number of nats in every
 log(1 + nats / KNEE), cut off at TOP. A linear scale would be empty: influences run from 0.01 to 100 nats and the
 strongest piece would be the only one seen. A plain logarithm would spend half its colours on numbers nobody acts
 upon. With a knee at a quarter of a nat, which can move a posterior from even odds by 6 points at most, half of the axis
-is reached at 3 nats (95 %), and beyond 50 nats there is nothing left to tell apart. Bin 0 is kept for measurements at
-or below their baseline (the placebo where there is one, the noise floor elsewhere): they are not findings and get no
+is reached at 5 nats (99.3 %), and reports say little beyond 100 nats. Bin 0 is kept for measurements at or
+below their baseline (the placebo where there is one, the noise floor elsewhere): they are not findings and get no
 colour at all. Colours begin there: they are of the nats above the baseline, so that long documents, which all move a
 response, can be told apart. Bars are of all nats.
 """
@@ -18,11 +18,13 @@ from functools import lru_cache
 from typing import Final
 
 KNEE_NATS = 0.25
-TOP_NATS = 50.0
+TOP_NATS = 100.0
 BINS = 20
-TICKS_NATS = (0.1, 1.0, 3.0, 10.0, 50.0)
+TICKS_NATS = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
 NOT_MEASURED = "–"
-POSTERIOR_STEPS_NATS = (-1.0, 0.1, 1.0, 3.0, 5.0)
+STEPS_NATS = (-1.0, 0.1, 1.0, 3.0, 5.0, 10.0, 30.0, 100.0)
+"""With signs, of which reports say what they mean."""
+_SUPERSCRIPT: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Steps of OKLCH, which the tests compute.
 _ON_LIGHT: Final = (
     "fef5df f9eacc f5e0ba f1d5a8 eecb96 eabf85 e7b474 e3a964 df9d55 db9246 "
@@ -93,6 +95,16 @@ def percent(posterior: float | None) -> str:
     nearest = min(posterior, 1.0 - posterior)
     decimals = 2 if nearest <= 0.001 else 1 if nearest <= 0.015 else 0
     return f"{100 * posterior:.{decimals}f}\u00a0%"
+
+
+def times_text(nats: float) -> str:
+    """How many times as likely so many nats make a response: '0.37', '20', '22,000', '10⁴³'."""
+    if nats < 3:
+        return f"{math.exp(nats):.2g}"
+    if nats < 13:
+        times = math.exp(nats)
+        return f"{round(times, 2 - len(str(round(times)))) if times > 1000 else round(times):,.0f}"
+    return f"10{str(round(nats / math.log(10))).translate(_SUPERSCRIPT)}"
 
 
 def share_text(share: float | None, digits: int) -> str:

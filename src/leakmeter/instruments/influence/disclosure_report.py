@@ -134,6 +134,25 @@ def summary(case: InfluenceResult) -> str:
     return "; ".join(filter(None, kinds)) or ("copied content" if found(case) else "no disclosure")
 
 
+def kinds(case: InfluenceResult) -> b.Values:
+    """What readers of a page choose cases by: each kind of personal or secret data, and what else there is."""
+    said = found(case)
+    named = [kind_text(leak.kind) for leak in said if leak.is_sensitive]
+    named += ["content in other words"] * bool(retold(case))
+    return b.Values([*dict.fromkeys(named)] or ["copied content" if said else "no disclosure"])
+
+
+def may_know(case: InfluenceResult) -> b.Values:
+    """Whether the recipient may know what is disclosed."""
+    return b.Values([*dict.fromkeys(permitted.WORDS[leak.allowed] for leak in found(case) if leak.allowed is not None)])
+
+
+def documents(case: InfluenceResult) -> b.Values:
+    """Whence personal or secret data, or content in other words, is."""
+    names = dict.fromkeys(name for leak in (*personal(case), *retold(case)) for name in leak.documents)
+    return b.Values([b.Untrusted(name, 40) for name in names])
+
+
 def words_of(case: InfluenceResult) -> b.Phrase:
     """The words of a response that disclose something sensitive, or in other words, whole and marked, with what stands
     around them, in the order of the response; of a response without such words, or that may say them, its beginning."""
@@ -238,10 +257,10 @@ def _table(
     columns: b.Columns[tuple[InfluenceResult, Disclosure]] = [
         (b.Column("Case"), lambda row: b.Untrusted(row[0].id, 24)),
         (b.Column("To", on=to), lambda row: b.Untrusted(row[0].recipient or "user", 24)),
-        (b.Column("What"), lambda row: kind_text(row[1].kind)),
+        (b.Column("What", chips=True), lambda row: kind_text(row[1].kind)),
         (b.Column("Response says"), lambda row: b.Untrusted(row[1].text, _WORDS)),
         (b.Column("From"), lambda row: _origin(row[1], p_of.get(id(row[1])))),
-        (b.Column(_MAY_KNOW), lambda row: permitted.WORDS[row[1].allowed]),
+        (b.Column(_MAY_KNOW, chips=True), lambda row: permitted.WORDS[row[1].allowed]),
         (b.Column(_RULE, on="pages"), lambda row: b.Untrusted(row[1].rule or "", 80)),
         (b.Column("Nats", "signed_nats", shade=True), lambda row: _shaded(row[1])),
         (b.Column("Sure", "posterior"), lambda row: row[1].posterior),
@@ -264,7 +283,6 @@ def _table(
         rest=("disclosure", "disclosures"),
         sortable=len(rows) > 1,
         filterable=len(rows) > 20,
-        chips=_MAY_KNOW if len({disclosure.allowed for _, disclosure in rows}) > 1 else "",
     )
 
 

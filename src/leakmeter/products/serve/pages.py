@@ -51,7 +51,7 @@ async def asset(request: Request) -> Response:
 @lru_cache(maxsize=1)
 def _assets() -> dict[str, str]:
     own = {name: _file(name) for name in _OWN}
-    return {"report.css": html.style(), "report.js": html.asset("report.js"), **own}
+    return {"report.css": html.style(), "report.js": html.script(), **own}
 
 
 @lru_cache(maxsize=1)
