@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from helpers.report_cases import HOSTILE
-from leakmeter.core.plain import excerpt, visible
+from leakmeter.core.plain import counted, excerpt, plural, visible
 
 
 def test_visible_keeps_length_and_leaves_nothing_to_obey() -> None:
@@ -21,3 +21,8 @@ def test_excerpts_are_short_whatever_comes() -> None:
     assert len(excerpt("word " * 10**6, 40)) <= 40
     assert excerpt("", 10) == ""
     assert excerpt(HOSTILE, 10**6) == " ".join(visible(HOSTILE).split())
+
+
+def test_a_number_has_its_form() -> None:
+    assert [counted(n, "case") for n in (0, 1, 2, 1200)] == ["0 cases", "1 case", "2 cases", "1,200 cases"]
+    assert [plural(n, "it says", "they say") for n in (0, 1, 2)] == ["they say", "it says", "they say"]

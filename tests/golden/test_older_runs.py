@@ -18,8 +18,8 @@ import leakmeter
 from helpers.command_line import Ended
 from helpers.places import TESTS
 from helpers.report_snapshots import printed
-from leakmeter.instruments.influence.report import verdict
 from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.influence.sentences import verdict
 from leakmeter.instruments.redaction.result import RedactionResult
 
 OLDER = TESTS / "golden" / "older"

@@ -170,6 +170,33 @@ def test_a_users_text_does_not_slip_into_a_string() -> None:
     assert "secret" not in repr(b.Untrusted("secret"))
 
 
+def test_a_sentence_stands_whole_and_a_users_text_in_it_stays_apart() -> None:
+    said = b.sentence("{n} of {whom} say {what}.", n=1200, whom=b.Untrusted("{n} <b>"), what=("a ", b.Code("--x")))
+    assert said == ("1,200", " of ", b.Untrusted("{n} <b>"), " say ", "a ", "--x", ".")
+    assert b.plain(said) == "1,200 of {n} <b> say a --x."
+    assert b.sentence("It is.", unused="x") == ("It is.",)
+    kinds = [(type(part), part) for part in b.sentence("Give `--x` or `--y` {n}.", n="`y`")]
+    assert kinds == [
+        (str, "Give "),
+        (b.Code, "--x"),
+        (str, " or "),
+        (b.Code, "--y"),
+        (str, " "),
+        (str, "`y`"),
+        (str, "."),
+    ]
+    with pytest.raises(KeyError):
+        b.sentence("{missing}")
+
+
+def test_a_command_is_code_where_there_is_code_and_is_written_as_it_is_typed() -> None:
+    line = "leakmeter redact --disclosures"
+    made = b.Report("t", "influence", [b.Advice([("Found", (b.Code(line), " chooses <what>"))])])
+    assert f'<code class="whole">{line}</code> chooses &lt;what&gt;' in html.page(made)
+    assert "<code>leakmeter redact &#45;&#45;disclosures</code> chooses &#60;what&#62;" in markdown.text(made)
+    assert line in flat(printed(made))
+
+
 @pytest.mark.long
 def test_the_type_checker_rejects_a_users_text_as_our_words(tmp_path: Path) -> None:
     pytest.importorskip("mypy")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
+from string import Formatter
 from typing import Any, Final, Literal, NamedTuple, NoReturn, Self, TypeAlias, TypeVar
 
 from leakmeter.core.plain import counted, excerpt, visible
@@ -61,6 +62,12 @@ class Untrusted:
     @override
     def __format__(self, spec: str) -> NoReturn:
         self.__str__()
+
+
+class Code(str):
+    """Words of ours to be typed as they stand, such as a command or an option; a page does not break them."""
+
+    __slots__ = ()
 
 
 Phrase: TypeAlias = str | Untrusted | tuple[str | Untrusted, ...]
@@ -745,6 +752,18 @@ def joined(phrases: Iterable[Phrase], separator: str = ", ") -> tuple[str | Untr
     for phrase in phrases:
         listed += [separator, *parts(phrase)] if listed else parts(phrase)
     return tuple(listed)
+
+
+def sentence(words: str, **named: Phrase | int) -> tuple[str | Untrusted, ...]:
+    """A whole sentence of ours with what stands for the names in its braces: so it is found as it is written, and texts
+    of users stay apart from our words. What it has between backticks, which no brace
+    stands in, is `Code`."""
+    filled: list[str | Untrusted] = []
+    for own, name, _, _ in Formatter().parse(words):
+        value = "" if name is None else named[name]
+        filled += [Code(part) if number % 2 else part for number, part in enumerate(own.split("`"))]
+        filled += parts(f"{value:,}" if isinstance(value, int) else value)
+    return tuple(part for part in filled if part)
 
 
 def plain(phrase: Phrase) -> str:

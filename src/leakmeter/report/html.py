@@ -253,6 +253,8 @@ def _say(phrase: b.Phrase) -> Markup:
 
 
 def _part(part: str | b.Untrusted) -> Markup:
+    if isinstance(part, b.Code):
+        return Markup('<code class="whole">{}</code>').format(visible(part))
     if isinstance(part, str):
         return escape(visible(part))
     text = Markup("<mark>{}</mark>").format(part.shown) if part.marked else escape(part.shown)

@@ -138,6 +138,8 @@ def _say(phrase: b.Phrase) -> str:
 
 
 def _part(part: str | b.Untrusted) -> str:
+    if isinstance(part, b.Code):
+        return f"<code>{_line(visible(part)).translate(_REFERENCES)}</code>"
     if isinstance(part, str):
         return _own(visible(part))
     said = f"<code>{_line(part.shown).translate(_REFERENCES)}</code>"

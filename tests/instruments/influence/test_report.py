@@ -16,6 +16,7 @@ import pytest
 
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import (
+    HOSTILE,
     Case,
     clinic,
     disclosing,
@@ -30,12 +31,14 @@ from helpers.report_cases import (
 from helpers.report_checks import CONTROLS, Page, assert_harmless, assert_markdown_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.core.plain import visible
+from leakmeter.instruments.influence.attribution import remarks_on
 from leakmeter.instruments.influence.context import by_nats, leader, stretches
 from leakmeter.instruments.influence.controls import ControlContext
+from leakmeter.instruments.influence.disclosure_report import words_of
 from leakmeter.instruments.influence.disclosures import Disclosure
 from leakmeter.instruments.influence.findings import is_finding
-from leakmeter.instruments.influence.report import _remarks, posterior, verdict
 from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
+from leakmeter.instruments.influence.sentences import posterior, verdict
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown, scale
 from leakmeter.report.scale import nats_text, percent
@@ -141,9 +144,9 @@ def test_text_stays_text_and_nothing_is_fetched() -> None:
 
 def posterior_said(case: InfluenceResult, piece: PieceInfluence) -> str:
     """What the table says: a posterior above the placebo, with signs and without, and nothing below it; of a response
-    that was given that it is above."""
-    if not case.response.sampled and is_finding(case, piece):
-        return "yes"
+    that was given whether it is above."""
+    if not case.response.sampled:
+        return "yes" if is_finding(case, piece) else "no"
     if piece.posterior is not None and case.placebo_nats is not None and piece.nats <= case.placebo_nats:
         return "<\u00a0placebo"
     return posterior_cell(piece)
@@ -294,9 +297,7 @@ def test_index_and_sections_have_what_the_list_of_all_cases_has() -> None:
     )
     made = report([replace(strong, id="a"), replace(weak, id="b")])
     said = flat(printed(made, width=120))
-    assert (
-        "1 of 2 responses says content of the documents in other words, or drawn from several pieces (1 span)" in said
-    )
+    assert "In other words, or from several pieces: 1 span in 1 of 2 responses." in said
     assert "1 further span in other words is not listed: contexts of other cases do as much" in said
     index = {b.plain(section.name): [b.plain(cell) for cell in section.cells[1:2]] for section in made.sections}
     assert index == {"a": ["content in other words"], "b": ["no disclosure"]}
@@ -305,7 +306,7 @@ def test_index_and_sections_have_what_the_list_of_all_cases_has() -> None:
     assert "based on this" not in page
     # A report of that case alone has no list of all.
     alone = flat(printed(report([replace(weak, id="b")]), width=120))
-    assert "The response was also scored beside the contexts of 10 other cases of these data." in alone
+    assert "The response was also scored beside contexts of other cases of these data, up to 10 each." in alone
     assert "content in other words" not in alone
     assert "based on this" in alone
 
@@ -315,15 +316,17 @@ def test_reports_say_what_spans_were_held_against() -> None:
     none = flat(printed(report([case]), width=120))
     assert "The response was scored beside no other context: spans may be listed for a style" in none
     built_in = flat(printed(report([replace(case, irrelevant_contexts=3)]), width=120))
-    assert (
-        "The response was also scored beside 3 built-in texts about other things, since these data have no context of "
-        "another case to hold it against."
-    ) in built_in
-    assert "How often a span is listed for its style alone is not known." in built_in
+    assert "The response was also scored beside 3 built-in texts about other things. The nats of a span are" in built_in
+    unknown = "These data have no context of another case: how often a span is listed for its style alone is not known."
+    assert unknown in built_in
+    # What narrows the list stands in front, and how it was made one click away.
+    brief = flat(printed(report([replace(case, irrelevant_contexts=3)]), width=120, explain=False))
+    assert unknown in brief
+    assert "built-in texts" not in brief
     other = replace(small(1), irrelevant_contexts=3)
     both = [case, replace(other, controls=(ControlContext(case="x", nats=0.0, disclosures=0, worst_nats=0.0),)), other]
     said = flat(printed(report([replace(both[0], irrelevant_contexts=3), replace(both[1], irrelevant_contexts=None)])))
-    assert "1 of 2 responses was also scored beside the context of another case of these data." in said
+    assert "1 of 2 responses was also scored beside contexts of other cases of these data, up to 1 each." in said
     assert "1 of 2 responses was also scored beside 3 built-in texts" in said
 
 
@@ -344,10 +347,117 @@ def test_disclosures_are_listed_most_first_and_what_is_none_stands_apart() -> No
         leaking(replace(small(2), id="b"), "code", "QX-771", nats=30.0),
         leaking(replace(small(3), id="c"), "date", "3 May 1984", evidence=None, nats=0.4),
     ]
-    tables = {b.plain(block.caption): block for block in report(cases).blocks if isinstance(block, b.Table)}
-    for caption, ids in (("Disclosed: personal or secret data", ["b", "a"]), ("Not", ["c"])):
+    blocks = b.walk(report(cases).blocks)
+    tables = {b.plain(block.caption): block for block in blocks if isinstance(block, b.Table)}
+    for caption, ids in (("Disclosed", ["b", "a"]), ("Not shown", ["c"])):
         (table,) = (table for name, table in tables.items() if name.startswith(caption))
         assert [b.plain(row.cells[0]) for row in table.rows] == ids  # type: ignore[arg-type]
+
+
+def test_the_list_shows_the_words_that_matter_whole_and_marked() -> None:
+    """However long a response is, and whatever else it copies, its sensitive words stand in the list."""
+    padding = "and so on and so forth, without an end in sight, " * 4
+    long = (
+        "he has been on sick leave with diabetes and a broken hip, which nobody else at the works has been told so far"
+    )
+    text = f"Per Lind does. {padding}{long}; {padding}lids are free. {padding}"
+
+    def span(words: str, found_by: str | None = None, **more: Any) -> Disclosure:
+        start = text.index(words)
+        (made,) = leaking(small(1), "health" if found_by else "other", words, found_by=found_by).disclosures
+        return replace(made, start=start, end=start + len(words), **more)
+
+    spans = (
+        span("Per Lind", "shape"),
+        span(long, "meaning"),
+        span("lids are free"),
+        span("without an end", relation="reworded"),
+    )
+    case = replace(small(1), response=replace(small(1).response, text=text), disclosures=spans)
+    words = words_of(case)
+    marks = [part.text for part in b.parts(words) if isinstance(part, b.Untrusted) and part.marked]
+    assert marks == ["Per Lind", "without an end", long]
+    assert b.plain(words).startswith("Per Lind does. and so on and so forth, without an end in sight, and so on")
+    assert f"… {padding[-39:]}{long}; and so on and" in b.plain(words)
+    assert b.plain(words).endswith(" …")
+    # What only looks harmless is not marked, and of many spans the most sensitive are shown.
+    harmless = replace(case, disclosures=spans[2:3])
+    assert words_of(harmless) == b.Untrusted(text, 120)
+    many = [replace(spans[3], nats=3.0 + n) for n in range(9)]
+    shown = words_of(replace(case, disclosures=(*many, *spans)))
+    assert next(part.text for part in b.parts(shown) if isinstance(part, b.Untrusted) and part.marked) == "Per Lind"
+    assert long in b.plain(shown)
+    assert b.plain(shown).endswith(" … and 8 more")
+
+
+def test_words_of_hostile_or_unspaced_texts_stay_texts_and_whole() -> None:
+    text = "彼は糖尿病で休んでいます" * 20
+    (made,) = leaking(small(1), "health", "糖尿病", found_by="list").disclosures
+    case = replace(
+        small(1),
+        response=replace(small(1).response, text=text),
+        disclosures=(replace(made, start=100, end=103, text=text[100:103]),),
+    )
+    assert b.plain(words_of(case)) == f"… {text[60:143]} …"
+    page = page_of(disclosing(HOSTILE), small(1))
+    assert_harmless(page)
+    assert "<mark>555-010-2231</mark>" in page
+
+
+@pytest.mark.parametrize(
+    ("words", "is_listed"),
+    [("does", False), ("und", False), ("que de la", False), ("¿y?", False), ("is ill", True), ("not", True)],
+)
+def test_words_that_say_nothing_by_themselves_are_no_finding(words: str, is_listed: bool) -> None:
+    case = leaking(small(1), "other", words, found_by=None, relation="reworded")
+    assert case.disclosed  # the result keeps it
+    made = report([case])
+    captions = [block.caption for block in b.walk(made.sections[0].blocks) if isinstance(block, b.Table)]
+    assert ("Disclosed" in captions) == is_listed
+    (attribution,) = [block for block in made.sections[0].blocks if isinstance(block, b.Attribution)]
+    assert len(attribution.disclosures.disclosed) == is_listed
+    said = flat(printed(made, width=120))
+    assert ("In other words, or from several pieces: 1 span." in said) == is_listed
+    assert ("1 span of words that say nothing by themselves, such as “does”, is not listed." in said) != is_listed
+    # A value is one also where its words are such.
+    value = leaking(small(1), "name", words)
+    assert "discloses personal or secret data: name" in InfluenceResult.findings([value]).headline
+
+
+def test_cases_are_listed_by_what_they_disclose_and_then_by_nats() -> None:
+    copied = leaking(replace(small(1), id="copied"), "other", "weighs", found_by=None, nats=90.0)
+    cases = [
+        replace(small(2), id="moved"),
+        copied,
+        leaking(replace(small(3), id="retold"), "other", "he is ill", found_by=None, relation="reworded", nats=4.0),
+        leaking(replace(small(4), id="phone"), "phone", "555 0199", nats=5.0),
+        leaking(replace(small(5), id="code"), "code", "QX-771", nats=30.0),
+        leaking(replace(small(7), id="negative"), "phone", "555 0199", nats=-1.0, floor_nats=-2.0),
+        replace(copied, id="less", disclosures=(replace(copied.disclosures[0], nats=8.0),)),
+        replace(small(6), id="still", whole_nats=0.0, whole_signed_nats=0.0, whole_posterior=None),
+    ]
+    listed = ["code", "phone", "negative", "retold", "copied", "less", "moved", "still"]
+    assert [b.plain(section.name) for section in b.ranked(report(cases))] == listed
+
+
+def test_commands_in_advice_are_whole() -> None:
+    for cases in ([leaking(small(1), "phone", "555 0199")], [leaking(small(n), "phone", "555 0199") for n in (1, 2)]):
+        page = page_of(*cases)
+        assert '<code class="whole">leakmeter redact --disclosures</code> chooses what to cut' in page
+        assert "<code>leakmeter redact &#45;&#45;disclosures</code>" in markdown.text(report(cases))
+        assert "leakmeter redact --disclosures" in flat(printed(report(cases)))
+
+
+def test_every_renderer_says_the_same_headline() -> None:
+    for cases in ([disclosing()], [disclosing(), small(1)], [clinic()], [small(1), small(2)]):
+        headline = InfluenceResult.findings(cases).headline
+        made = report(cases)
+        assert b.headline_of(made) == headline
+        assert flat(headline) in flat(printed(made, explain=False))
+        assert flat(headline) in flat(text_of(html.page(made)).replace("\n", ""))
+        assert flat(headline) in flat(re.sub(r"</?code>|\*\*", "", unescape(markdown.text(made))).replace("\u200b", ""))
+        if len(cases) == 1:
+            assert headline in repr(cases[0])
 
 
 # ---- in a browser ---------------------------------------------------------------------------------------------------
@@ -446,7 +556,7 @@ def test_a_row_says_which_of_its_sums_is_within_the_placebo() -> None:
     ):
         piece = replace(case.pieces[0], nats=nats, signed_nats=signed, posterior_note=note, **weak)
         shown = replace(case, pieces=(piece, *case.pieces[1:]))
-        flags = [b.plain(remark) for remark in _remarks(shown, piece)]
+        flags = [b.plain(remark) for remark in remarks_on(shown, piece)]
         assert [flag for flag in flags if "placebo" in flag or "noise" in flag] == [said]
 
 

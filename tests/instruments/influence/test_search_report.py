@@ -115,7 +115,7 @@ def test_what_narrows_a_search_is_said() -> None:
 def test_the_last_round_comes_first_and_each_says_its_own_confidence() -> None:
     rounds = audit_of(confidence=0.975, n_found=1), audit_of(confidence=0.9875, n_left=7, most_missed=2)
     said = said_of_rounds(*rounds, audit_confidence=0.95)
-    second, first = said.index("Audit, round 2: with 98.75 % confidence"), said.index("Audit, round 1: with 97.5 %")
+    second, first = said.index("Audit, round 2. With 98.75 % confidence"), said.index("Audit, round 1. With 97.5 %")
     assert second < first
     assert "All of these statements hold together with 95 % confidence." in said
 
@@ -125,7 +125,7 @@ def test_several_cases_say_how_many_statements_may_be_false() -> None:
     cases = [replace(case, id=f"case {number}") for number in range(4)]
     said = said_of(*cases, replace(measured(audit=None), id="other"))
     assert "Of 4 such statements, at most 0.4 is expected to be false." in said
-    assert "In 1 of 5 searched cases: no piece was audited" in said
+    assert "In 1 of 5 searched cases no piece was audited, so it is unknown what the screen missed." in said
     assert "not audited" in said
     assert "Missed by the search" in [column.heading for column in report(cases).index]
 
@@ -209,7 +209,7 @@ def test_a_context_whose_every_piece_was_scored_is_shown_as_ever() -> None:
     case = leakmeter.influence("toy", context="Ana is 41. She sings.", query="Age?", response="41", search="top:2")
     assert summary_of(case).is_complete
     said, _, page = texts_of(case)
-    assert "none is left" in said
+    assert "; 0 left without an exact value." in said
     assert "No piece was audited" not in said
     assert " data-partly" not in page
     assert all(scale.nats_cell(piece.nats) in said for piece in case.pieces)

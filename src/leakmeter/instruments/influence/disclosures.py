@@ -133,6 +133,11 @@ class Disclosure(DisclosedSpan):
         return self.found_by is not None
 
     @property
+    def says_something(self) -> bool:
+        """Whether it is more than words that hold a sentence together, such as 'does': these are no finding."""
+        return self.is_sensitive or not function_words.are_all(self.text)
+
+    @property
     def own_nats(self) -> float:
         """`nats` less `control_nats`: what the context did to it beyond what contexts of other cases do."""
         # Of a span that any context makes possible nothing is left.

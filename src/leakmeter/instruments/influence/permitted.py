@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from leakmeter.core.plain import counted, n_listed
+from leakmeter.core.plain import counted, n_listed, plural
 from leakmeter.instruments.influence.disclosures import Disclosure
 from leakmeter.text.permissions import MayKnow, called
 
@@ -52,8 +52,7 @@ def rest_text(disclosures: Iterable[Disclosure]) -> str:
 
 
 def further(cases: Sequence[InfluenceResult]) -> Iterator[str]:
-    """Sentences: what of other content recipients may not know, why it is not known of some, and which rules match
-    nothing."""
+    """Sentences: what of other content recipients may not know, and why it is not known of some."""
     judged = [case for case in cases if case.policy is not None]
     if not judged:
         return
@@ -63,12 +62,11 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[str]:
     other = [leak for leak in leaks if not leak.is_sensitive]
     if n := sum(leak.allowed == "no" for leak in other):
         rest = rest_text(other)
-        whom = MAY_NOT if n != 1 else ONE_MAY_NOT
+        whom = plural(n, ONE_MAY_NOT, MAY_NOT)
         yield f"Other content: {counted(n, 'span')} {whom}{'; ' if rest else ''}{rest}."
     if missing := Counter(_missing(leak) for leak in leaks if leak.allowed == "unknown"):
         facts = ", ".join(f"{fact} ({n:,})" for fact, n in missing.most_common(_LISTED))
         yield f"Whether the recipient may know a disclosure is not known for want of: {facts}."
-    yield from _unmatched(judged)
 
 
 def _missing(leak: Disclosure) -> str:
@@ -77,9 +75,11 @@ def _missing(leak: Disclosure) -> str:
     return rest.removesuffix(" not known") if colon else "a rule that says so"
 
 
-def _unmatched(judged: Sequence[InfluenceResult]) -> Iterator[str]:
+def unmatched(cases: Sequence[InfluenceResult]) -> Iterator[str]:
     """Rules that fit no recipient and document of any case: a name in them may be misspelled."""
-    policies = [case.policy for case in judged if case.policy is not None]
+    policies = [case.policy for case in cases if case.policy is not None]
+    if not policies:
+        return
     most = max(policies, key=lambda policy: policy.n_allow + policy.n_forbid)
     rules = [called(number, allows=True) for number in range(1, most.n_allow + 1)]
     rules += [called(number, allows=False) for number in range(1, most.n_forbid + 1)]
@@ -88,7 +88,7 @@ def _unmatched(judged: Sequence[InfluenceResult]) -> Iterator[str]:
     if unused:
         n = n_listed(len(unused), _LISTED)
         more = f" and {len(unused) - n:,} more" if len(unused) > n else ""
-        fits = "fits" if len(unused) == 1 else "fit"
+        fits = plural(len(unused), "fits", "fit")
         yield (
             f"{len(unused):,} of {counted(len(rules), 'rule')} {fits} no recipient and document of these cases: "
             f"{', '.join(unused[:n])}{more}."

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final, TypeVar
 
+from leakmeter.core.plain import plural
 from leakmeter.instruments.influence import findings
 from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
 from leakmeter.instruments.influence.searched import AuditRound, SearchedPiece, SearchSummary
@@ -20,20 +21,57 @@ from leakmeter.stats.hypergeometric import decimal_fraction, expected_false
 
 T = TypeVar("T")
 _LISTED: Final = 12
-_SCREENS: Final = {
-    "attention": (
-        "by attention: each piece is hidden in turn from the text after the context, whose states are computed once; "
-        "later text of the context has still seen it"
-    ),
-    "removal": "by removal: groups of pieces are removed together, and then parts of the groups that move the response "
-    "most",
-}
+_SEARCHED: Final = (
+    "The context was searched for the {k:,} strongest of its {n:,} pieces, screened by {screen}: {rescored:,} scored "
+    "exactly because of the screen and {audited:,} drawn for the audit; {left:,} left without an exact value."
+)
+_SEARCHED_OF_ALL: Final = (
+    "Contexts searched, screened by {screens}: {n:,} of {all:,}, with {exact:,} of {pieces:,} pieces scored exactly."
+)
+_AUDITED: Final = (
+    "With {confidence} confidence at most {missed} {nats}\u00a0nats ({drawn:,} of the {left:,} pieces left were drawn "
+    "at random and scored; {found})."
+)
+_INCONCLUSIVE: Final = (
+    "Fewer than {k:,} pieces were scored exactly before the draw, so there was no value to exceed, and the audit is "
+    "inconclusive ({drawn:,} of the {left:,} pieces left were drawn at random and scored)."
+)
+_ROUND: Final = "Audit, round {number}. "
+_TOGETHER: Final = "All of these statements hold together with {confidence} confidence."
+_STATEMENTS: Final = (
+    "Each audit’s statement is about one case. Of {n:,} such statements, at most {false:.3g} {are} expected to be "
+    "false."
+)
+_STOPPED: Final = (
+    "The stopping rule, a heuristic, was not satisfied within {n:,} pieces: a piece that was not scored exactly may be "
+    "as strong as those listed. Raise M (--search top:{k}:M), or audit."
+)
+_STOPPED_OF_ALL: Final = (
+    "The stopping rule, a heuristic, was not satisfied in {early:,} of {n:,} searched cases: raise M "
+    "(--search top:K:M), or audit."
+)
 _NO_AUDIT: Final = (
     "No piece was audited, so it is unknown what the screen missed. Audit with --audit 0.95:5%, or score every piece "
     "without --search."
 )
+_NO_AUDIT_OF_ALL: Final = (
+    "In {without:,} of {n:,} searched cases no piece was audited, so it is unknown what the screen missed. Audit with "
+    "--audit 0.95:5%, or score every piece without --search."
+)
 _HIDDEN: Final = "sentences that repeat each other mask each other in leave-one-out"
-ADVICE: Final[dict[str, tuple[b.Phrase, b.Phrase]]] = {
+_MORE_THAN_PARTS: Final = (
+    "The whole context moved the response by {whole}\u00a0nats, more than twice the sum over its pieces, {total} "
+    f"({{how}}): {_HIDDEN}."
+)
+_SCREENS: Final = {
+    "attention": (
+        "by attention: each piece is hidden in turn from the text after the context, whose states are computed once; "
+        "later text of the context has still seen it, and a piece may be underestimated"
+    ),
+    "removal": "by removal: groups of pieces are removed together, and then parts of the groups that move the response "
+    "most",
+}
+ADVICE: Final[dict[str, tuple[str, str]]] = {
     "nothing": (
         "No personal or secret data disclosed, but not all pieces scored exactly",
         "the other pieces are unknown: score every piece without --search before you ship",
@@ -41,8 +79,8 @@ ADVICE: Final[dict[str, tuple[b.Phrase, b.Phrase]]] = {
     "whole": (
         "The context as a whole moved the answer by more than placebo and noise, nothing is disclosed, and not all "
         "pieces were scored exactly",
-        "score more pieces: raise M (--search top:K:M), or measure with another --unit (document, "
-        "whole) before you ship",
+        "score more pieces: raise M (`--search top:K:M`), or measure with `--unit document` or `--unit whole` before "
+        "you ship",
     ),
 }
 """Instead of what is advised where every piece was scored."""
@@ -81,21 +119,23 @@ def blocks(case: InfluenceResult) -> Iterator[b.Block]:
     search = case.search
     if search is None:
         return
-    yield b.Text(_searched(search))
+    yield b.Text(
+        _SEARCHED.format(
+            k=search.k,
+            n=search.n_pieces,
+            screen=search.screen,
+            rescored=search.n_rescored,
+            audited=search.n_audited,
+            left=search.n_pieces - search.n_rescored - search.n_audited,
+        )
+    )
     yield from _statements(search)
     total, how = _sum(case, None)
     if total is not None and _is_more(case, case.whole_nats, total):
-        yield b.Text(
-            f"The whole context moved the response by {nats_text(case.whole_nats)}\u00a0nats, more than twice the sum "
-            f"over its pieces, {nats_text(total)} ({how or 'all exact'}): {_HIDDEN}"
-            + (", and the screen may underestimate a piece." if units_left(case) else ".")
-        )
+        whole = nats_text(case.whole_nats)
+        yield b.Text(_MORE_THAN_PARTS.format(whole=whole, total=nats_text(total), how=how or "all exact"))
     if search.stopped_early:
-        yield b.Warning(
-            f"The stopping rule, a heuristic, was not satisfied within {search.n_rescored:,} pieces: a piece that was "
-            f"not scored exactly may be as strong as those listed. Raise M (--search top:{search.k}:M)"
-            + ("." if search.rounds else ", or audit.")
-        )
+        yield b.Warning(_STOPPED.format(n=search.n_rescored, k=search.k))
     if not search.rounds and is_partial(case):
         yield b.Warning(_NO_AUDIT)
 
@@ -106,73 +146,47 @@ def blocks_of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     if not searched:
         return
     n = len(searched)
-    pieces, exact = sum(s.n_pieces for s in searched), sum(s.n_rescored + s.n_audited for s in searched)
-    screens = " and ".join(sorted({f"by {search.screen}" for search in searched}))
     yield b.Text(
-        f"{n:,} of {len(cases):,} contexts were searched, screened {screens}: {exact:,} of their {pieces:,} pieces "
-        "were scored exactly."
+        _SEARCHED_OF_ALL.format(
+            screens=" and ".join(sorted({search.screen for search in searched})),
+            n=n,
+            all=len(cases),
+            exact=sum(search.n_rescored + search.n_audited for search in searched),
+            pieces=sum(search.n_pieces for search in searched),
+        )
     )
-    audited = [
-        search for search in searched if any(audit_round.threshold_nats is not None for audit_round in search.rounds)
-    ]
+    audited = [search for search in searched if any(one.threshold_nats is not None for one in search.rounds)]
     if audited:
         false = expected_false(1 - decimal_fraction(search.audit_confidence or 0.0) for search in audited)
-        yield b.Text(
-            f"Each audit’s statement is about one case. Of {len(audited):,} such statement"
-            f"{'s' if len(audited) != 1 else ''}, at most {false:.3g} {'are' if false > 1 else 'is'} expected to be "
-            "false."
-        )
-    early = sum(search.stopped_early for search in searched)
-    if early:
-        yield b.Warning(
-            f"The stopping rule, a heuristic, was not satisfied in {early:,} of {n:,} searched cases: raise M "
-            "(--search top:K:M), or audit."
-        )
-    without = sum(search not in audited and not search.is_complete for search in searched)
-    if without:
-        yield b.Warning(f"In {without:,} of {n:,} searched cases: {_NO_AUDIT[0].lower()}{_NO_AUDIT[1:]}")
-
-
-def _searched(search: SearchSummary) -> str:
-    exact = search.n_rescored + search.n_audited
-    how = "because of the screen"
-    if search.n_audited:
-        how = f"{search.n_rescored:,} {how} and {search.n_audited:,} drawn at random for the audit"
-    left = search.n_pieces - exact
-    rest = "none is left"
-    if left:
-        only = "screened only" if search.screen == "attention" else "not scored individually"
-        rest = f"the {left:,} others were {only}" if left > 1 else f"the other was {only}"
-    return (
-        f"The context was searched for the {search.k:,} strongest of its {search.n_pieces:,} pieces, screened by "
-        f"{search.screen}: {exact:,} {'was' if exact == 1 else 'were'} scored exactly, {how}; {rest}."
-    )
+        yield b.Text(_STATEMENTS.format(n=len(audited), false=false, are="are" if false > 1 else "is"))
+    if early := sum(search.stopped_early for search in searched):
+        yield b.Warning(_STOPPED_OF_ALL.format(early=early, n=n))
+    if without := sum(search not in audited and not search.is_complete for search in searched):
+        yield b.Warning(_NO_AUDIT_OF_ALL.format(without=without, n=n))
 
 
 def _statements(search: SearchSummary) -> Iterator[b.Block]:
     """What each round of the audit says, the last round first; a warning where it says nothing."""
     last = len(search.rounds)
     for number, audit_round in reversed(list(enumerate(search.rounds, 1))):
-        sentence = _statement(audit_round, search.k)
-        if last > 1:
-            sentence = f"Audit, round {number}: {sentence[0].lower()}{sentence[1:]}"
+        sentence = f"{_ROUND.format(number=number) if last > 1 else ''}{_statement(audit_round, search.k)}"
         yield b.Warning(sentence) if audit_round.threshold_nats is None else b.Text(sentence)
     if last > 1 and search.audit_confidence is not None:
-        yield b.Text(f"All of these statements hold together with {share_text(search.audit_confidence, 6)} confidence.")
+        yield b.Text(_TOGETHER.format(confidence=share_text(search.audit_confidence, 6)))
 
 
 def _statement(audit: AuditRound, k: int) -> str:
-    drawn = f"{audit.n_drawn:,} of the {audit.n_left:,} pieces left were drawn at random and scored"
     if audit.threshold_nats is None:
-        return (
-            f"Fewer than {k:,} pieces were scored exactly before the draw, so there was no "
-            f"value to exceed, and the audit is inconclusive ({drawn})."
-        )
-    missed = "piece that is not listed exceeds" if audit.most_missed == 1 else "pieces that are not listed exceed"
-    exceeded = f"{audit.n_found:,} exceeded it and {'is' if audit.n_found == 1 else 'are'} listed now"
-    return (
-        f"With {share_text(audit.confidence, 6)} confidence at most {audit.most_missed:,} {missed} "
-        f"{_at_least(audit.threshold_nats)}\u00a0nats ({drawn}; {exceeded if audit.n_found else 'none exceeded it'})."
+        return _INCONCLUSIVE.format(k=k, drawn=audit.n_drawn, left=audit.n_left)
+    missed = plural(audit.most_missed, "piece that is not listed exceeds", "pieces that are not listed exceed")
+    found = f"{audit.n_found:,} exceeded it and {plural(audit.n_found, 'is', 'are')} listed now"
+    return _AUDITED.format(
+        confidence=share_text(audit.confidence, 6),
+        missed=f"{audit.most_missed:,} {missed}",
+        nats=_at_least(audit.threshold_nats),
+        drawn=audit.n_drawn,
+        left=audit.n_left,
+        found=found if audit.n_found else "none exceeded it",
     )
 
 
@@ -188,11 +202,7 @@ def facts(case: InfluenceResult) -> Iterator[b.Facts]:
     search = case.search
     if search is None:
         return
-    rows: list[tuple[b.Phrase, b.Phrase | b.Shaded]] = [
-        ("Searched for", f"the {search.k:,} strongest of {search.n_pieces:,} pieces"),
-        ("Screen", _SCREENS[search.screen]),
-        ("Scored exactly", f"{search.n_rescored:,} because of the screen, {search.n_audited:,} for the audit"),
-    ]
+    rows: list[tuple[b.Phrase, b.Phrase | b.Shaded]] = [("Screen", _SCREENS[search.screen])]
     if search.threshold_nats is not None:
         audited = ", with those of the audit" if search.n_audited else ""
         rows.append((f"Exact value no. {search.k:,}{audited}", f"{nats_text(search.threshold_nats)}\u00a0nats"))
@@ -202,12 +212,8 @@ def facts(case: InfluenceResult) -> Iterator[b.Facts]:
         rows.append(("Stopping rule (a heuristic)", f"{met}: {reach}"))
     if units_left(case) and search.screen == "attention":
         level = search.interval_confidence
-        intervals = (
-            "none: too few pieces were audited"
-            if level is None
-            else f"at {share_text(level, 6)} confidence, each by itself"
-        )
-        rows.append(("Intervals of screened values", intervals))
+        known = "" if level is None else f"at {share_text(level, 6)} confidence, each by itself"
+        rows.append(("Intervals of screened values", known or "none: too few pieces were audited"))
     yield b.Facts(rows, "Search")
 
 

@@ -1,0 +1,327 @@
+"""What reports of influence say behind the headline: how sure the list is, how large the effect is, what narrows it.
+
+Each sentence stands here whole. The first two functions give what stands in front; `explained`, what a reader opens.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal, TypeAlias
+
+from leakmeter.core.plain import counted, plural
+from leakmeter.instruments.influence import context, findings, ladder, permitted, search_report
+from leakmeter.instruments.influence.controls import FALSE_SHARE, FalseAlarms
+from leakmeter.instruments.influence.disclosure_report import found, ids_of, personal, retold
+from leakmeter.instruments.influence.headline import has_unexplained, noun_of
+from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
+from leakmeter.report import blocks as b
+from leakmeter.report import scale
+from leakmeter.report.scale import nats_text, share_in
+from leakmeter.report.words import is_of_system_prompts, mean_text
+from leakmeter.stats.stats import BELOW_NOISE, interval_of_share, is_above_baselines
+from leakmeter.text.entities.values import NOWHERE, SEARCHED
+from leakmeter.text.exemplars import EXEMPLAR
+from leakmeter.text.structured import fields_of
+
+_Beside: TypeAlias = Literal["others", "irrelevant", "nothing"]
+"""What the spans of a response were held against."""
+_Effect: TypeAlias = Literal["doubtful", "nothing", "finding", "not held", "placebo", "signed placebo", "noise"]
+"""How far the context as a whole moved a response: nobody can say; not at all; more than an irrelevant text; no more
+than that, or than rounding, without signs or with; or it was not held against one."""
+
+FALSE_ALARMS: Final = (
+    "Of {pairs} with another case’s context, {alarms:,} would have been listed ({share:.1f}\u00a0%, at most "
+    "{at_most:.0f}\u00a0%)."
+)
+_EFFECT_OF_ALL: Final = (
+    "The {contexts} changed {n:,} {responses} by {mean} on average, and one by {most}\u00a0nats; {above:,} of {held} "
+    "({share}) by more than an irrelevant text."
+)
+_EFFECTS: Final[Mapping[_Effect, str]] = {
+    "doubtful": "Whether the {context} left a trace in {response} cannot be said: {doubt}.",
+    "nothing": "The {context} as a whole left no measurable trace in {response}.",
+    "finding": "The {context} as a whole changed {response} by {nats}.",
+    "not held": "The {context} as a whole changed {response} by {nats}; what an irrelevant text does to it was not "
+    "measured.",
+    "placebo": "The {context} as a whole changed {response} by {nats}, no more than an irrelevant text.",
+    "signed placebo": "The {context} as a whole changed {response} by {nats}, with signs no more than an irrelevant "
+    "text.",
+    "noise": "The {context} as a whole changed {response} by {nats}, with signs no more than rounding.",
+}
+_LEARNT: Final[Mapping[_Effect, str]] = {
+    "doubtful": "So it is not known what a reader of the response learns about whether this {context} was there.",
+    "nothing": "A reader of the response learns nothing about whether this {context} was there.",
+}
+_UNSIGNED: Final = {
+    True: "No posterior is shown: the unsigned sum is no larger than an irrelevant text’s.",
+    False: "The unsigned sum is no larger than an irrelevant text’s.",
+}
+"""By whether the response was drawn."""
+_RETOLD: Final = "In other words, or from several pieces: {spans} in {cases}."
+_RETOLD_OF_ONE: Final = "In other words, or from several pieces: {spans}."
+_CUT: Final = (
+    "{spans} in other words {are} not listed: contexts of other cases do as much. At most {share} of the list is "
+    "expected to be false."
+)
+_FIRST_ONLY: Final = "Of up to {n} responses drawn for a case, only the first was examined."
+_STEPWISE: Final = (
+    "{n:,} responses were measured step by step: {whole:,} with their context and without it only, {controls:,} beside "
+    "contexts of other cases too, {pieces:,} without each piece as well. --complete measures everything of each."
+)
+_FRONT_OF: Final[Mapping[_Beside, str]] = {
+    "irrelevant": "These data have no context of another case: how often a span is listed for its style alone is not "
+    "known.",
+    "nothing": "{responses} scored beside no other context: spans may be listed for a style that any context would "
+    "bring. --controls 3 holds them against contexts of other cases.",
+}
+_BEHIND: Final[Mapping[_Beside, str]] = {
+    "others": "{responses} also scored beside contexts of other cases of these data, up to {most} each. The nats of a "
+    "span are what its own context did beyond the most that any one of these did.",
+    "irrelevant": "{responses} also scored beside {most} built-in texts about other things. The nats of a span are "
+    "what its own context did beyond the most that any one of these did.",
+}
+_GIVEN: Final = (
+    "{responses} given, not drawn from the scoring model. The numbers hold for the scoring model; another model would "
+    "give different numbers."
+)
+_FINISHED: Final = "The others could disclose nothing but copied content without that."
+_SEARCHED: Final = f"Searched: {SEARCHED}{{records}}{{listed}}."
+_NOT_SEARCHED: Final = (
+    "Not searched: what is sensitive by its meaning in other words than a list in four languages has, and names or "
+    "codes without such a shape."
+)
+_OWN_LIST: Final = " `--sensitive FILE` adds your own list."
+_NO_PIECES: Final = {
+    True: "Pieces of the context were not measured, since words show which piece each disclosure is from; --complete "
+    "measures them.",
+    False: "Pieces of the context were not measured, since no span of the response could be a disclosure; --complete "
+    "measures them.",
+}
+"""By whether the response discloses anything."""
+_NO_SENTENCES: Final = (
+    "{sentences} of {documents} {were} not measured, since {their} no effect: no stretch of the response was made "
+    f"likelier by more than noise, an irrelevant text or {ladder.LEAST_EFFECT_NATS:g}\u00a0nat."
+)
+_STRONGEST: Final = {
+    "piece": "The strongest {piece}, “{called}”, moves the response by {nats}\u00a0nats where it is "
+    "ablated{irrelevant}.",
+    "value": "The strongest {piece}, “{called}”, moves the response by {nats}\u00a0nats where all its mentions are "
+    "ablated{irrelevant}.",
+    "document": "The strongest {piece} is the document “{called}”: ablating it moves the response by {nats}\u00a0nats"
+    "{irrelevant}.",
+    "none": "No {piece} is above noise and placebo.",
+    "no entity": "No personal data was found in it to ablate.",
+    "no piece": "It has no piece that could be ablated.",
+}
+
+
+# ---- in front -------------------------------------------------------------------------------------------------------
+def of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
+    """How often the list is wrong, and how far the contexts moved the responses."""
+    if (alarms := FalseAlarms.of(cases)) is not None:
+        yield FALSE_ALARMS.format(
+            pairs=counted(alarms.pairs, "pair"),
+            alarms=alarms.alarms,
+            share=100 * alarms.share,
+            at_most=100 * alarms.share_at_most,
+        )
+    values = [case.whole_nats for case in cases]
+    # Those that were held against an irrelevant text because of what was found are no sample of all.
+    held = [case for case in cases if case.steps is None or case.steps.in_placebo_sample]
+    above = sum(map(findings.is_finding, held))
+    nouns = f"{noun_of(cases)}s" if any(case.channel for case in cases) else "responses"
+    given = "" if any(case.response.sampled for case in cases) else "given "
+    yield _EFFECT_OF_ALL.format(
+        contexts=whole(cases, "s"),
+        n=len(cases),
+        responses=f"{given}{nouns}",
+        mean=mean_text(values),
+        most=nats_text(max(values)),
+        above=above,
+        held=f"{len(held):,}" if len(held) == len(cases) else f"{len(held):,} drawn at random",
+        share=share_in(above / len(held), interval_of_share(above, len(held))),
+    )
+
+
+def of_one(case: InfluenceResult) -> b.Phrase:
+    """How far the context moved a response, what its reader learns of it, and which piece moved it most."""
+    return (f"{verdict(case)} {posterior(case)} ", *b.parts(strongest(case)))
+
+
+def verdict(case: InfluenceResult) -> str:
+    """One sentence: by how many nats the context as a whole changed the response."""
+    mean = over_samples(case, "whole_")
+    draws = "" if mean is None else f" (mean of {len(case.samples)} draws {mean})"
+    return _EFFECTS[_effect(case)].format(
+        context=whole([case]),
+        response="this response" if case.response.sampled else "this given response",
+        nats=f"{nats_text(case.whole_nats)}\u00a0nats{draws}",
+        doubt=context.doubt(case),
+    )
+
+
+def posterior(case: InfluenceResult) -> str:
+    """One sentence: what someone who sees only the response can conclude about the context."""
+    effect, noun = _effect(case), whole([case])
+    if effect == "placebo" and is_above_baselines(case.whole_posterior, case.whole_posterior_note):
+        return _UNSIGNED[case.response.sampled]
+    if effect in _LEARNT:
+        return _LEARNT[effect].format(context=noun)
+    return context.posterior_sentence(case, "whole_", f"this {noun}")
+
+
+def _effect(case: InfluenceResult) -> _Effect:
+    if findings.is_finding(case):
+        return "finding"
+    if context.doubt(case) is not None:
+        return "doubtful"
+    if context.is_nothing(case, case.whole_nats):
+        return "nothing"
+    if not findings.is_held_against_irrelevant(case):
+        return "not held"
+    if case.whole_posterior_note == BELOW_NOISE:
+        return "noise"
+    return "placebo" if case.whole_nats <= findings.floor_nats(case) else "signed placebo"
+
+
+def strongest(case: InfluenceResult) -> b.Phrase:
+    """One sentence: the piece that moved the response most; empty where pieces were not measured."""
+    piece = context.leader(case)
+    if piece is None and case.steps is not None and case.steps.last != "pieces":
+        return ""
+    if piece is None:
+        none = "no entity" if case.unit == "entity" else "no piece"
+        return _STRONGEST["none" if case.pieces else none].format(piece=piece_noun(case))
+    kind = "value" if piece.kind == "value" or piece.n_mentions > 1 else "piece"
+    irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
+    is_named = case.unit == EXEMPLAR or piece.kind in ("document", "fields")
+    return b.sentence(
+        _STRONGEST["document" if piece.kind == "document" else kind],
+        piece=piece_noun(case),
+        called=b.Untrusted(piece.name if is_named else piece.text, 120),
+        nats=nats_text(piece.nats),
+        irrelevant=irrelevant,
+    )
+
+
+def narrowing(cases: Sequence[InfluenceResult], n_cut: int) -> Iterator[b.Phrase]:
+    """What else is disclosed of `listed` cases, which have lost so many spans, and what narrows what is said."""
+    n_drawn = max(len(case.samples) for case in cases)
+    if n_drawn > 1:
+        yield _FIRST_ONLY.format(n=n_drawn)
+    saying = [case for case in cases if retold(case)]
+    if saying:
+        spans = counted(sum(len(retold(case)) for case in saying), "span")
+        of_all_cases = f"{len(saying):,} of {counted(len(cases), 'response')}"
+        yield (_RETOLD if len(cases) > 1 else _RETOLD_OF_ONE).format(spans=spans, cases=of_all_cases)
+    if nowhere := [case for case in cases if has_unexplained(case)]:
+        has = plural(len(nowhere), "has", "have")
+        yield (counted(len(nowhere), "response"), *ids_of(nowhere, len(cases)), f" {has} {NOWHERE}.")
+    yield from permitted.further(cases)
+    if n_cut:
+        spans = counted(n_cut, "further span" if saying else "span")
+        yield _CUT.format(spans=spans, are=plural(n_cut, "is", "are"), share=f"{FALSE_SHARE:.0%}")
+
+
+def narrowing_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
+    """What narrows all that a report says, whichever case it is about."""
+    yield from permitted.unmatched(cases)
+    held = _held_against(cases)
+    for beside, sentence in _FRONT_OF.items():
+        if some := [case for case in held[beside] if found(case)]:
+            yield sentence.format(responses=_of_these(some, cases))
+    last = Counter(case.steps.last for case in cases if case.steps is not None)
+    if last and len(cases) > 1:
+        yield _STEPWISE.format(n=last.total(), **{name: last[name] for name in ("whole", "controls", "pieces")})
+    if not any(map(personal, cases)):
+        yield _not_searched(cases)
+
+
+def unmeasured(case: InfluenceResult) -> Iterator[str]:
+    """Which pieces of a context have no numbers, and why."""
+    if case.steps is not None and case.steps.last != "pieces":
+        yield _NO_PIECES[bool(case.disclosed)]
+    if case.n_unmeasured_pieces and case.n_unmeasured_documents:
+        n = case.n_unmeasured_documents
+        yield _NO_SENTENCES.format(
+            sentences=counted(case.n_unmeasured_pieces, "sentence"),
+            documents=counted(n, "document"),
+            were=plural(case.n_unmeasured_pieces, "was", "were"),
+            their=plural(n, "their document has", "their documents have"),
+        )
+
+
+# ---- one click away -------------------------------------------------------------------------------------------------
+def explained(cases: Sequence[InfluenceResult]) -> Iterator[b.Text]:
+    """How it was found, and where nobody looked."""
+    held = _held_against(cases)
+    for beside, sentence in _BEHIND.items():
+        if some := held[beside]:
+            most = max(max(len(case.controls), case.irrelevant_contexts or 0) for case in some)
+            yield b.Text(sentence.format(responses=_of_these(some, cases), most=most), "soft")
+    if any(case.steps is not None and not case.controls for case in cases):
+        yield b.Text(_FINISHED, "soft")
+    if given := [case for case in cases if not case.response.sampled]:
+        yield b.Text(_GIVEN.format(responses=_of_these(given, cases)), "soft")
+    yield b.Text(_SEARCHED.format(records=_of_records(cases), listed=_your_list(cases)), "soft")
+    if any(map(personal, cases)):
+        yield b.Text(_not_searched(cases), "soft")
+
+
+def _held_against(cases: Sequence[InfluenceResult]) -> dict[_Beside, list[InfluenceResult]]:
+    # Exemplars are the same in many cases, which are not held against each other.
+    cases = [case for case in cases if case.unit != EXEMPLAR]
+    return {
+        "others": [case for case in cases if case.controls],
+        "irrelevant": [case for case in cases if case.irrelevant_contexts],
+        "nothing": [case for case in cases if not case.controls and not case.irrelevant_contexts],
+    }
+
+
+def _of_these(some: Sequence[InfluenceResult], cases: Sequence[InfluenceResult]) -> str:
+    """'Each response was', 'The response was', '3 of 10 responses were'."""
+    if len(some) == len(cases):
+        return plural(len(cases), "The response was", "Each response was")
+    return f"{len(some):,} of {len(cases):,} responses {plural(len(some), 'was', 'were')}"
+
+
+def _of_records(cases: Sequence[InfluenceResult]) -> str:
+    """How many values of records were looked for, in words."""
+    ranges = ((case.context, [(part.start, part.end) for part in case.documents]) for case in cases)
+    n = sum(len(fields_of(text, parts)) for text, parts in ranges)
+    return f", and {counted(n, 'value')} of records in the documents, by their keys" if n else ""
+
+
+def _your_list(cases: Sequence[InfluenceResult]) -> str:
+    numbers = [case.n_listed_places for case in cases if case.n_listed_places is not None]
+    places = counted(sum(numbers), "place")
+    return f", and your list, whose values stand in {places} of the documents" if numbers else ""
+
+
+def _not_searched(cases: Sequence[InfluenceResult]) -> b.Phrase:
+    return b.sentence(f"{_NOT_SEARCHED}{'' if _your_list(cases) else _OWN_LIST}")
+
+
+# ---- words of it ----------------------------------------------------------------------------------------------------
+def whole(cases: Sequence[InfluenceResult], many: str = "") -> str:
+    """What was measured of as one: 'context', or with an s 'contexts'."""
+    if is_of_system_prompts(cases):
+        return f"system prompt{many}"
+    return f"set{many} of exemplars" if cases[0].unit == EXEMPLAR else f"context{many}"
+
+
+def unit_noun(case: InfluenceResult) -> str:
+    return EXEMPLAR if case.unit == EXEMPLAR else "piece"
+
+
+def piece_noun(case: InfluenceResult) -> str:
+    return f"{unit_noun(case)}{search_report.scored(case)}"
+
+
+def over_samples(numbers: InfluenceResult | PieceInfluence, prefix: str) -> str | None:
+    """Mean, 95 % interval and worst in nats; None where nothing was sampled again."""
+    mean, interval, worst = (getattr(numbers, f"{prefix}{name}_nats") for name in ("mean", "interval", "worst"))
+    if mean is None:
+        return None
+    return f"{scale.nats_in(mean, interval)}, worst {nats_text(worst)}"
