@@ -48,8 +48,8 @@ def n_listed(n: int, most: int) -> int:
     return n if n == most + 1 else min(n, most)
 
 
-def counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+def counted(n: int, noun: str, plural: str | None = None) -> str:
+    return f"{n:,} {noun if n == 1 else f'{noun}s' if plural is None else plural}"
 
 
 def csv_writer(sink: TextIO) -> Any:

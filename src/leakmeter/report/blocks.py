@@ -33,8 +33,9 @@ UNMEASURED: Final[Mapping[Unmeasured, str]] = {
     "unseen": "not scored individually",
 }
 """As legends say it."""
-SeriesStyle: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows", "rings"]
-"""How a series is drawn; `rows` is one number a line, with its name at the left; `rings` go around points of others."""
+SeriesStyle: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows", "rings", "ticks"]
+"""How a series is drawn; `rows` is one number a line, with its name at the left; `rings` go around points of others;
+`ticks` are many numbers a line, as strokes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,6 +444,8 @@ class Panel:
     guides: Sequence[Guide] = ()
     grid: Sequence[Sequence[float]] | None = None
     """Nats, (row, column), drawn as colours of the scale under the axes' names, instead of series."""
+    named_above: bool = False
+    """The name of each line stands above it, which leaves the whole width to its numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,6 +469,51 @@ def chart_of_rows(name: str, title: str, axis: str, names: Sequence[Phrase], ser
     panel = Panel(Axis(axis, "nats"), Axis("", names=names), (series,))
     inches = 7.2, 1.1 + 0.24 * max(len(names), 4)
     return Chart(name, title, (panel,), footer=footer, panel_inches=inches, on="files")
+
+
+@dataclass(frozen=True, slots=True)
+class PictureLine:
+    """A number in a picture, on a line of its own."""
+
+    name: Phrase
+    value: float
+    said: Phrase = ""
+    """At the end of the line."""
+    kind: Phrase = ""
+    """Numbers of a kind have a colour, and a name in the legend."""
+    ends: tuple[float, float] | None = None
+    """Of its interval."""
+    others: Sequence[float] = ()
+    """What it is compared with, as strokes."""
+
+
+def picture(
+    name: str,
+    title: str,
+    axis: Axis,
+    lines: Sequence[PictureLine],
+    *,
+    guides: Sequence[Guide] = (),
+    others: str = "",
+    colours: Mapping[Phrase, int] | None = None,
+    footer: str = "",
+) -> Chart:
+    """The picture at the head of a page, as wide as a telephone. `others` names the strokes; colours of kinds are in
+    the order of the lines where none are given."""
+    strokes = [(other, place) for place, line in enumerate(lines) for other in line.others]
+    series = [ChartSeries("ticks", *map(tuple, zip(*strokes, strict=True)), name=others, faded=True)] if strokes else []
+    for number, kind in enumerate(dict.fromkeys(line.kind for line in lines)):
+        alike = [(place, line) for place, line in enumerate(lines) if line.kind == kind]
+        ends = [line.ends or (line.value, line.value) for _, line in alike]
+        series.append(
+            ChartSeries(
+                "rows", [line.value for _, line in alike], [place for place, _ in alike], kind,
+                [low for low, _ in ends], [high for _, high in ends], labels=[line.said for _, line in alike],
+                colour=number if colours is None else colours[kind],
+            )
+        )  # fmt: skip
+    panel = Panel(axis, Axis("", names=[line.name for line in lines]), series, guides=guides, named_above=True)
+    return Chart(name, title, (panel,), footer=footer, panel_inches=(4.0, 0.75 + 0.36 * len(lines)))
 
 
 @dataclass(frozen=True, slots=True)
