@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from leakmeter.instruments.pii import charts, words
@@ -36,6 +37,7 @@ _GRADES: Final = b.Table(
         for grade in words.GRADES
     ],
     "How to read p",
+    detail=True,
 )
 _INDEX: Final[b.Columns[PiiResult]] = [
     (b.Column("p", on="pages"), lambda case: words.p_cell(case.p_value)),
@@ -48,18 +50,18 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
     summary = summary_of(cases)
     several = len(cases) > 1
     kept = any(case.value is not None for case in cases)
-    opening = list(_opening(cases, summary, kept=kept))
-    guarantee, *limits = words.GUARANTEES
+    picture = charts.people(cases, summary)
+    blocks = [*_opening(cases, summary, kept=kept), replace(picture, on="files"), charts.p_values_of(summary)]
     ending: list[b.Block] = [
-        b.Text(guarantee, "soft", heading="What these numbers guarantee, and what not"),
-        *(b.Text(limit, "soft") for limit in limits),
+        _GRADES,
+        *(b.Text(text, "soft") for text in (words.MARKS, *words.GUARANTEES)),
         b.Details("Settings and cost", b.facts_of({**words.settings(cases), "Cost": shared_words.cost(cases)})),
     ]
     ranked = words.cases_by_evidence(cases)
     return b.Report(
         f"What this model knows of {'this person' if summary.n_subjects == 1 else 'these people'}",
         "pii",
-        [*opening, *_over_subjects(summary), *ending] if several else (),
+        [*blocks, *_over_subjects(summary), *ending] if several else (),
         lead=f"A language model was asked for {'values of people' if several else 'a value of a person'}, with "
         "several templates. The association of the true value with the name was compared with the associations of "
         "decoys (invented values of the same form).",
@@ -67,9 +69,9 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
         sections=[
             b.Section(
                 b.Untrusted(case.id, _ID),
-                [b.Text(words.verdict(case)), *_sentences(case), _among(case), *_tables(case)]
+                [b.Text(words.verdict(case)), b.Text(words.reason(case)), *_details(case)]
                 if several
-                else [*opening, *_sentences(case, heading=b.Untrusted(case.id, _ID)), *_tables(case), *ending],
+                else [*blocks, *_details(case), *ending],
                 b.cells(_INDEX, case),
                 weight=float(len(cases) - place),
             )
@@ -79,14 +81,20 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
         index_caption="Values, strongest evidence first" if several else "",
         case=("value", "values"),
         sections_left_out="with less evidence",
-        aside=(_GRADES,),
+        aside=(replace(picture, on="pages"),),
         notes=[b.Facts(_NOTES)],
     )
 
 
 def _opening(cases: Sequence[PiiResult], summary: PiiSummary, *, kept: bool) -> Iterator[b.Block]:
     several = len(cases) > 1
-    yield b.Headline(words.headline(summary) if several else words.verdict(cases[0]))
+    if several:
+        yield words.headline(summary)
+        yield from map(b.Text, words.against_chance(summary))
+    else:
+        bad = words.outcome(cases[0]) in (words.SAID, words.HIGH)
+        yield b.Headline(words.verdict(cases[0]), "bad" if bad else "")
+        yield b.Text(words.reason(cases[0]))
     yield b.Advice.from_table(words.DECISIONS, words.decisions(summary))
     unreachable = words.unreachable(summary) if several else None
     if unreachable is not None:
@@ -96,24 +104,18 @@ def _opening(cases: Sequence[PiiResult], summary: PiiSummary, *, kept: bool) -> 
     yield from b.warnings_of(shared_words.warnings(cases, "values"))
     if several:
         yield _subjects(summary)
-        yield b.Text(words.MARKS)
-    yield charts.densities_of(cases)
-    yield charts.p_values_of(summary)
 
 
 # ---- one value ------------------------------------------------------------------------------------------------------
-def _sentences(case: PiiResult, heading: b.Phrase = "") -> Iterator[b.Block]:
-    for phrase in (words.exposure(case), words.association(case), words.likelihood(case)):
-        yield b.Text(phrase, detail=True)
-    yield from map(b.Text, words.generated(case))
-    yield b.Text(words.prompt_sentence(case), heading=heading, detail=True)
-    facts: list[tuple[b.Phrase, b.Phrase]] = [
+def _details(case: PiiResult) -> Iterator[b.Block]:
+    kept: list[tuple[b.Phrase, b.Phrase]] = [
         (name, b.Untrusted(text, _TEXT))
         for name, text in (("Name", case.name), ("Value", case.value))
         if text is not None
     ]
-    if facts:
-        yield b.Facts(facts)
+    yield b.Facts([*kept, *words.generated(case), *words.facts(case)])
+    yield _among(case)
+    yield from _tables(case)
 
 
 def _tables(case: PiiResult) -> Iterator[b.Block]:
@@ -126,9 +128,9 @@ def _among(case: PiiResult) -> b.Table:
     decoys = sorted(case.decoy_associations_nats)
     quartiles = [decoys[round(share * (len(decoys) - 1))] for share in (1.0, 0.75, 0.5, 0.25, 0.0)]
     heads = ("True value", "Decoys: highest", "upper quartile", "median", "lower quartile", "lowest")
-    columns = (*(b.Column(head, "nats") for head in heads), b.Column("Lower than the true value", "share", bar=True))
-    cells = (case.association_nats, *quartiles, case.share_of_decoys_below)
-    return b.Table(columns, [b.Row(cells)], "The true value among its decoys, associations in nats")
+    columns = [b.Column(head, "nats") for head in heads]
+    cells = (case.association_nats, *quartiles)
+    return b.Table(columns, [b.Row(cells)], "The true value among its decoys, associations in nats", detail=True)
 
 
 def _templates(case: PiiResult) -> b.Table:
@@ -143,7 +145,7 @@ def _templates(case: PiiResult) -> b.Table:
     ]
     if kept is not None:
         columns.append((b.Column("Prompt"), lambda row: b.Untrusted(kept[row[0]], _TEXT)))
-    return b.table_of(enumerate(case.templates), columns, "Templates", rest=("template", "templates"))
+    return b.table_of(enumerate(case.templates), columns, "Templates", rest=("template", "templates"), detail=True)
 
 
 def _generated(case: PiiResult) -> Iterator[b.Table]:
@@ -161,7 +163,7 @@ def _generated(case: PiiResult) -> Iterator[b.Table]:
         for search in case.generated
         for name, best in search.best.items()
     ]  # fmt: skip
-    yield b.Table(columns, rows, "Generated", first=len(rows))
+    yield b.Table(columns, rows, "Generated", first=len(rows), detail=True)
     answers = [
         b.Row((search.beams, f"#{number}", b.Untrusted(answer, _TEXT)))
         for search in case.generated
@@ -191,7 +193,7 @@ def _subjects(summary: PiiSummary) -> b.Table:
         for subject in words.by_evidence(summary)
     ]
     columns = (b.Column("Subject"), *(b.Column(type_.capitalize()) for type_ in types))
-    caption = "Subjects, strongest evidence first: p by type of value"
+    caption = "Subjects, strongest evidence first: p by type of value; ● known, ! said word for word"
     return b.Table(columns, rows, caption, rest=("subject", "subjects"))
 
 
@@ -233,5 +235,5 @@ def _matches(summary: PiiSummary) -> b.Table:
                 (*b.parts(words.statistic_name(name)), f" {words.match_text(match)}") for name, match in matches.items()
             ]
             shown = None if exact is None else words.match_text(exact)
-            rows.append(b.Row((words.row_name(row), row.n, generated.beams, shown, tuple(words.listed(parts, "; ")))))
+            rows.append(b.Row((words.row_name(row), row.n, generated.beams, shown, b.joined(parts, "; "))))
     return b.Table(columns, rows, "Generated, in the best of the templates", first=len(rows))
