@@ -224,8 +224,13 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
         look = {"color": _look(series, place)[0]["color"], "fontsize": 8, "va": "top"}
         axes.text(0.02, 0.97 - 0.08 * line, _label(series.remark, 60), transform=axes.transAxes, **look)
     for guide in panel.guides:
-        line = axes.axhline if guide.across == "y" else axes.axvline
-        line(guide.at, color=_SOFT, linewidth=1, linestyle=guide.line, label=guide.label)
+        look = {"color": _SOFT, "linewidth": 1, "linestyle": guide.line, "label": guide.label}
+        if panel.named_above:
+            # Not through the names.
+            rows = range(len(panel.y.names))
+            axes.plot(*zip(*((guide.at, row + y) for row in rows for y in (-0.22, 0.22, np.nan)), strict=True), **look)
+        else:
+            (axes.axhline if guide.across == "y" else axes.axvline)(guide.at, **look)
     _ticks(axes.xaxis, panel.x, slanted=True)
     if panel.named_above:
         _named_above(axes, panel)
