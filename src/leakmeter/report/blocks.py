@@ -501,7 +501,8 @@ def picture(
     """The picture at the head of a page, as wide as a telephone. `others` names the strokes; colours of kinds are in
     the order of the lines where none are given."""
     strokes = [(other, place) for place, line in enumerate(lines) for other in line.others]
-    series = [ChartSeries("ticks", *map(tuple, zip(*strokes, strict=True)), name=others, faded=True)] if strokes else []
+    xs, places = [other for other, _ in strokes], [place for _, place in strokes]
+    series = [ChartSeries("ticks", xs, places, others, faded=True)] if strokes else []
     for number, kind in enumerate(dict.fromkeys(line.kind for line in lines)):
         alike = [(place, line) for place, line in enumerate(lines) if line.kind == kind]
         ends = [line.ends or (line.value, line.value) for _, line in alike]

@@ -57,14 +57,13 @@ FINDINGS: Final[Mapping[str, tuple[str, tuple[str, str]]]] = {
          "too little data to decide: add queries and contexts, as many as the report says"),
     ),
     "most": (
-        "The answers give their context away: on average, one reveals {share} of which context was given.",
+        "The answers nearly identify their context: on average, one reveals {share} of what would.",
         ("half of the ceiling or more",
          "an answer nearly identifies its context: put nothing private there, or bound the leakage (leakmeter decode "
          "--epsilon)"),
     ),
     "some": (
-        "The answers depend on the context, but do not give it away: on average, one reveals {share} of which context "
-        "was given.",
+        "The answers depend on the context, but do not identify it: on average, one reveals {share} of what would.",
         ("above the noise floor, below half of the ceiling",
          "answers depend on the context: look at the top queries, and find the responsible part of a context with "
          "leakmeter influence"),
