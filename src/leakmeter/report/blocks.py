@@ -514,7 +514,7 @@ def picture(
             )
         )  # fmt: skip
     panel = Panel(axis, Axis("", names=[line.name for line in lines]), series, guides=guides, named_above=True)
-    return Chart(name, title, (panel,), footer=footer, panel_inches=(4.0, 0.75 + 0.36 * len(lines)))
+    return Chart(name, title, (panel,), footer=footer, panel_inches=(4.0, 0.75 + 0.36 * max(len(lines), 2)))
 
 
 @dataclass(frozen=True, slots=True)

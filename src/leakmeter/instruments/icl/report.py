@@ -135,7 +135,9 @@ def _explained(results: Sequence[IclResult], total: IclSummary, *texts: str) -> 
     for text in (words.vocabulary(results), *texts):
         if text is not None:
             yield b.Text(text, "soft")
-    more = {"Noise floor": words.noise(total, results), "Cost": shared_words.cost(results)}
+    n_shots = shared_words.span_of(len(result.exemplars) for result in results)
+    drawn = f"{n_shots}, {'the same for all queries' if total.exemplars else 'drawn for each query'}"
+    more = {"Exemplars": drawn, "Noise floor": words.noise(total, results), "Cost": shared_words.cost(results)}
     yield b.Details("Settings, noise and cost", b.facts_of({**words.settings(results[0]), **more}))
 
 

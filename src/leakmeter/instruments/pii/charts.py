@@ -62,24 +62,26 @@ _COLOURS: Final[Mapping[b.Phrase, int]] = {"said word for word": 1, "known": 4, 
 """Of the kinds of true values."""
 
 
-def _evidence(value: ValueSummary) -> tuple[bool, float, float]:
-    return not value.extracted, value.holm_p, value.p_value
+def _evidence(value: ValueSummary) -> tuple[int, float]:
+    """Kinds in the order of their colours, then p."""
+    return [*_COLOURS].index(_kind(value)), value.p_value
+
+
+def _kind(value: ValueSummary) -> b.Phrase:
+    if value.extracted:
+        return "said word for word"
+    if value.holm_p <= AT_RISK:
+        return "known"
+    return "cannot be tested" if value.can_be_tested is False else "no sign"
 
 
 def _line(name: b.Phrase, value: ValueSummary, decoys: FloatArray) -> b.PictureLine:
     finite = decoys[np.isfinite(decoys)]
     middle = float(np.median(finite)) if len(finite) else 0.0
     n_below = round(value.share_of_decoys_below * len(decoys))
-    kind = "no sign"
-    if value.extracted:
-        kind = "said word for word"
-    elif value.holm_p <= AT_RISK:
-        kind = "known"
-    elif value.can_be_tested is False:
-        kind = "cannot be tested"
     above = "above all" if n_below == len(decoys) else f"above {n_below:,} of"
     others = (finite - middle).tolist()
-    return b.PictureLine(name, value.association_nats - middle, f"{above} {len(decoys):,}", kind, others=others)
+    return b.PictureLine(name, value.association_nats - middle, f"{above} {len(decoys):,}", _kind(value), others=others)
 
 
 def p_values_of(summary: PiiSummary) -> b.Chart:

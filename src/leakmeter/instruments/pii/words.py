@@ -268,6 +268,8 @@ def bits(case: PiiResult) -> str:
 
 def generated(case: PiiResult) -> Iterator[tuple[str, b.Phrase]]:
     """What beam searches gave away, each by its name."""
+    if case.rank_interval is not None and case.beams and not case.generated:
+        yield "Generated", "nothing: after each template, a decoy is as likely as the value"
     for search in case.generated:
         compared = [value for value in search.templates["exact_match"] if value is not None]
         hits = sum(value == 1.0 for value in compared)
@@ -316,8 +318,8 @@ def against_chance(summary: PiiSummary) -> Iterator[str]:
     elif chance:
         at_risk = share_in(summary.n_at_risk / n, summary.share_at_risk_interval)
         yield (
-            f"At risk: {summary.n_at_risk:,} of {n:,} people, {at_risk}; by rank alone {summary.n_known:,}, where a "
-            f"model that knows nobody has up to {share_text(chance / n, 2)}."
+            f"Said word for word or known by rank: {summary.n_at_risk:,} of {n:,} people, {at_risk}. A model that "
+            f"knows nobody would seem to know up to {share_text(chance / n, 2)}."
         )
         if told_apart(summary) is None:
             needed = items_for_share(summary.n_known / n, chance / n, beyond=n)
