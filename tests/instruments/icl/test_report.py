@@ -128,7 +128,7 @@ def test_the_words_say_what_was_measured() -> None:
     mixed = [*given[:3], cases[3]]
     nothing = several(2, exemplars=(exemplar(1, 1e-6, 0.2),))
     wrong = asked(gold="dog", is_right=False)
-    unsure = asked(exemplars=(exemplar(1, 0.12, answer_posterior=None),), answer_given=True)
+    unsure = asked(exemplars=(exemplar(1, 0.12, 0.01, answer_posterior=None),), answer_given=True)
     for words_of, meant in (
         (words.whose(summary(given), "toy"), "4 of 4 answers were given; the others are the likeliest labels."),
         (words.whose(summary(mixed), "toy"), "The numbers are those of toy, whichever model gave the answers."),
