@@ -462,6 +462,8 @@ class Chart:
     panel_inches: tuple[float, float] = (4.8, 3.6)
     on: Literal["everywhere", "files", "pages"] = "everywhere"
     """`files`: drawn for figure files, and left out of pages; `pages`: the reverse."""
+    first: bool = False
+    """Is looked at before anything is read: pages show it below the finding, before the cases."""
 
 
 def chart_of_rows(name: str, title: str, axis: str, names: Sequence[Phrase], series: ChartSeries, footer: str) -> Chart:
@@ -514,7 +516,8 @@ def picture(
             )
         )  # fmt: skip
     panel = Panel(axis, Axis("", names=[line.name for line in lines]), series, guides=guides, named_above=True)
-    return Chart(name, title, (panel,), footer=footer, panel_inches=(4.0, 0.75 + 0.36 * max(len(lines), 2)))
+    inches = 4.0, 0.75 + 0.36 * max(len(lines), 2)
+    return Chart(name, title, (panel,), footer=footer, panel_inches=inches, first=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -944,7 +947,7 @@ class Arranged(NamedTuple):
     """Blocks in the order of every renderer; the cases, where there are several, come behind `lead`."""
 
     lead: Sequence[Block]
-    """Headlines with the texts behind them, what to do, and what narrows the meaning."""
+    """Headlines with the texts behind them, the picture, what to do, and what narrows the meaning."""
     rest: Sequence[Block]
     """Charts, tables and what else there is."""
 
@@ -955,7 +958,8 @@ def arranged(blocks: Sequence[Block]) -> Arranged:
     texts = [block for block in leading if isinstance(block, Text) and block.style == "plain" and not block.heading]
     kinds: tuple[type, ...] = (Headline, Advice, Warning)
     headlines, advice, warnings = ([block for block in blocks if isinstance(block, kind)] for kind in kinds)
-    first_blocks = [*headlines, *texts, *advice, *warnings]
+    pictures = [block for block in blocks if isinstance(block, Chart) and block.first]
+    first_blocks = [*headlines, *texts, *pictures, *advice, *warnings]
     first_ids = set(map(id, first_blocks))
     return Arranged(first_blocks, [block for block in blocks if id(block) not in first_ids])
 

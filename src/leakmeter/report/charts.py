@@ -96,7 +96,8 @@ def style() -> str:
     widths = "".join(f".i{inches}{{min-width:{5.5 * inches:g}rem}}" for inches in range(3, _INCHES_AT_MOST + 1))
     return (
         f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
-        f".chart.narrow{{max-width:34rem}}.chart.wide{{max-width:60rem}}.chart text{{font-family:var(--sans)}}{widths}"
+        f".chart.narrow{{max-width:34rem}}.chart.i4{{max-width:30rem}}.chart.wide{{max-width:60rem}}"
+        f".chart text{{font-family:var(--sans)}}{widths}"
     )
 
 

@@ -174,12 +174,11 @@ def test_infinite_losses_are_said_to_be_so() -> None:
         assert all("∞" in one for one in (printed(shown), html.page(shown), markdown.text(shown)))
     assert re.search(r"dog +20\.0 % +0\.00 % +\+∞", printed(made(case)))
     # No drawing of what is infinite: the page has what the answers reveal, without the worst case of the first.
-    (picture,) = made(*cases).aside
-    assert isinstance(picture, b.Chart)
+    picture = next(one for one in made(*cases).blocks if isinstance(one, b.Chart) and one.first)
     strokes = [list(one.x) for one in picture.panels[0].series if one.draws == "ticks"]
     assert strokes == [[picture.panels[0].y.names.index(b.Untrusted(cases[1].query, 36))]]
     # What the answers reveal is finite.
-    assert list(IclResult.findings([case] * 2).figures) == ["exemplars"]
+    assert list(IclResult.findings([case] * 2).figures) == ["queries", "exemplars"]
     (chart,) = (one for one in b.charts_of(made(*cases)) if one.name == "positions")
     assert (chart.on, [float(y) for y in chart.panels[0].series[0].y]) == ("files", [math.log(2), 0.1])
 
@@ -227,10 +226,10 @@ def test_figures_are_means_with_their_intervals() -> None:
     cases = several(12)
     told = summary(cases)
     figures = IclResult.findings(cases).figures
-    assert list(figures) == ["positions", "exemplars"]
-    assert list(IclResult.findings(several(12, fixed=False)).figures) == ["positions"]
+    assert list(figures) == ["queries", "positions", "exemplars"]
+    assert list(IclResult.findings(several(12, fixed=False)).figures) == ["queries", "positions"]
     assert list(IclResult.findings(cases[:1]).figures) == ["positions", "exemplars"]
-    positions, each = (figures[name].panels[0].series[0] for name in figures)  # type: ignore[union-attr]
+    positions, each = (figures[name].panels[0].series[0] for name in ("positions", "exemplars"))  # type: ignore[union-attr]
     assert list(positions.y) == [row.mean_nats for row in told.positions]
     assert list(zip(positions.low, positions.high, strict=True)) == [
         row.interval_nats or (row.mean_nats, row.mean_nats) for row in told.positions
@@ -242,7 +241,7 @@ def test_figures_are_means_with_their_intervals() -> None:
     assert [label.get_text() for label in drawn.get_xticklabels()] == [one.id for one in told.exemplars or ()]
     own = IclResult.findings(several(12, fixed=False)).figures["positions"]
     assert list(own.panels[0].x.names) == ["1", "2", "3"]  # type: ignore[union-attr]
-    assert {chart.on for chart in b.charts_of(made(*cases))} == {"files"}
+    assert {chart.on for chart in b.charts_of(made(cases[0]))} == {"files"}
 
 
 def test_a_page_of_many_queries_begins_with_their_picture() -> None:
@@ -251,8 +250,7 @@ def test_a_page_of_many_queries_begins_with_their_picture() -> None:
     page = html.page(made(*cases))
     assert page.count("<svg") == 1
     assert page.index("<svg") < page.index('class="line"')
-    (picture,) = made(*cases).aside
-    assert isinstance(picture, b.Chart)
+    picture = next(one for one in made(*cases).blocks if isinstance(one, b.Chart) and one.first)
     series = {b.plain(one.name): one for one in picture.panels[0].series}
     assert list(series) == ["in the worst case", "1 nat or more", "less than 1 nat"]
     assert (list(series["1 nat or more"].x), list(series["1 nat or more"].y)) == ([0], [1.5])

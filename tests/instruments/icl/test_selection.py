@@ -482,12 +482,11 @@ def test_words_follow_the_verdict() -> None:
 
 
 def test_a_page_has_a_picture_of_what_each_move_brought() -> None:
-    (picture,) = report(told()).aside
-    assert isinstance(picture, b.Chart)
+    (picture,) = (one for one in report(told()).blocks if isinstance(one, b.Chart))
     (line,) = picture.panels[0].series
     assert list(line.y) == [step.loss_nats for step in told().steps]
     assert b.plain(picture.panels[0].y.names[0]) == "as given"
-    assert report(replace(told(), steps=told().steps[:1])).aside == []
+    assert b.charts_of(report(replace(told(), steps=told().steps[:1]))) == []
 
 
 def test_a_round_in_one_line() -> None:

@@ -80,11 +80,15 @@ def report(results: Sequence[IclResult]) -> b.Report:
     has_posteriors = not all(result.answer_given for result in results)
     columns = _INDEX if has_posteriors else _without_posteriors(_INDEX)
     by_loss = sorted(results, key=lambda result: (-result.answer_nats, -result.loss_nats)) if several else []
-    picture = _picture(by_loss) if several else None
     return b.Report(
         title=f"Influence of the exemplars on {'these answers' if several else 'this answer'}",
         measure="icl",
-        blocks=[*_found(results, total), *(_of_all if several else _of_one)(results, total), *_files(results, total)],
+        blocks=[
+            *_found(results, total),
+            *([_picture(by_loss)] if several else []),
+            *(_of_all if several else _of_one)(results, total),
+            *_files(results, total),
+        ],
         lead=f"A language model chose a label for {counted(len(results), 'query', 'queries')}, each after a few "
         "labelled exemplars. Exemplars were removed one at a time, and the probabilities of the answers were compared, "
         "in nats.",
@@ -94,7 +98,6 @@ def report(results: Sequence[IclResult]) -> b.Report:
         index_first=8,
         index=b.heads(columns),
         case=("query", "queries"),
-        aside=[] if picture is None else [picture],
         sections_left_out="that reveal less",
         notes=[b.Facts(_NOTES)] if several else [],
         guide_to="exemplar",

@@ -79,12 +79,12 @@ def report(selection: Selection, *, command: str | None = None) -> b.Report:
             *(b.Text(sentence) for sentence in sentences(selection)),
             b.Advice.from_table((row for _, row in SELECTION.values()), [row]),
             *(b.Warning(("At worst: ", b.Untrusted(warning))) for warning in selection.warnings),
+            *([_picture(selection.steps)] if len(selection.steps) > 1 else []),
             _reporting(selection),
             _exemplars(selection),
             *_lists(selection),
             b.Facts(facts),
         ],
-        aside=[_picture(selection.steps)] if len(selection.steps) > 1 else [],
         command=b.CommandLine.from_line(command),
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from leakmeter.instruments.pii import charts, words
@@ -37,7 +36,6 @@ _GRADES: Final = b.Table(
         for grade in words.GRADES
     ],
     "How to read p",
-    detail=True,
 )
 _INDEX: Final[b.Columns[PiiResult]] = [
     (b.Column("p", on="pages"), lambda case: words.p_cell(case.p_value)),
@@ -50,10 +48,8 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
     summary = summary_of(cases)
     several = len(cases) > 1
     kept = any(case.value is not None for case in cases)
-    picture = charts.people(cases, summary)
-    blocks = [*_opening(cases, summary, kept=kept), replace(picture, on="files"), charts.p_values_of(summary)]
+    blocks = [*_opening(cases, summary, kept=kept), charts.p_values_of(summary)]
     ending: list[b.Block] = [
-        _GRADES,
         *(b.Text(text, "soft") for text in (words.MARKS, *words.GUARANTEES)),
         b.Details("Settings and cost", b.facts_of({**words.settings(cases), "Cost": shared_words.cost(cases)})),
     ]
@@ -81,7 +77,7 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
         index_caption="Values, strongest evidence first" if several else "",
         case=("value", "values"),
         sections_left_out="with less evidence",
-        aside=(replace(picture, on="pages"),),
+        aside=(_GRADES,),
         notes=[b.Facts(_NOTES)],
     )
 
@@ -102,6 +98,9 @@ def _opening(cases: Sequence[PiiResult], summary: PiiSummary, *, kept: bool) -> 
     if kept:
         yield b.Warning(words.KEPT)
     yield from b.warnings_of(shared_words.warnings(cases, "values"))
+    picture = charts.people(cases, summary)
+    if picture.panels[0].y.names:
+        yield picture
     if several:
         yield _subjects(summary)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from leakmeter.core import self_check
@@ -123,7 +122,6 @@ def report(results: Sequence[SusceptibilityResult]) -> b.Report:
         index_caption="Queries, most susceptible first",
         index_first=_QUERIES_LISTED,
         case=("query", "queries"),
-        aside=[replace(_picture(results, summary), on="pages")] if several else [],
         sections_left_out="that are less susceptible",
         notes=[b.Facts(_NOTES)],
     )
@@ -271,7 +269,7 @@ def _blocks(results: Sequence[SusceptibilityResult], summary: SusceptibilitySumm
         yield b.Warning(f"With {fewest:,} contexts, the interval of a query may be too narrow.")
     yield from b.warnings_of(shared_words.warnings(results))
     if several:
-        yield replace(_picture(results, summary), on="files")
+        yield _picture(results, summary)
         yield _contexts_of_all(summary)
         mean = b.Column("Mean", "number", "nats", shade=True)
         yield from factor_table(summary.factors, "Factors, mean susceptibility", mean)

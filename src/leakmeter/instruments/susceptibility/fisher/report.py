@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from leakmeter.instruments.susceptibility.fisher.result import (
@@ -76,7 +75,6 @@ def report(results: Sequence[FisherResult]) -> b.Report:
         index_caption="Queries, highest first",
         index_first=_QUERIES_LISTED,
         case=("query", "queries"),
-        aside=[replace(_picture(results), on="pages")] if len(results) > 1 else [],
         sections_left_out="that are lower",
         notes=[b.Facts(_NOTES)],
     )
@@ -184,6 +182,7 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
     yield b.Advice.from_table(DECISIONS, met)
     yield from b.warnings_of(shared_words.warnings(results))
     if several:
+        yield _picture(results)
         for row in summary.values:
             caption = ("Factors, sigma ", b.Untrusted(row.sigma))
             yield from factor_table(row.factors, caption, b.Column("Mean", "nats", _unit(row.sigma)))
