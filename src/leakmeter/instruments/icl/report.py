@@ -19,6 +19,7 @@ from leakmeter.instruments.icl.result import (
     summary,
 )
 from leakmeter.report import blocks as b
+from leakmeter.report import pictures
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import posterior_cell
@@ -321,7 +322,7 @@ def _picture(by_loss: Sequence[IclResult]) -> b.Chart:
     """What the answer to each query reveals, and in the worst case any answer would."""
     n = len(by_loss)
     lines = [
-        b.PictureLine(
+        pictures.Line(
             b.Untrusted(result.query, 36),
             result.answer_nats,
             (f"{nats_text(result.answer_nats)} of ", b.Untrusted(result.revealed.id, 10)),
@@ -331,7 +332,7 @@ def _picture(by_loss: Sequence[IclResult]) -> b.Chart:
         for result in by_loss[:_DRAWN]
         if math.isfinite(result.answer_nats)
     ]
-    return b.picture(
+    return pictures.picture(
         "queries",
         "What the answer to each query reveals of an exemplar",
         b.Axis("revealed of the exemplar named at the end", "nats"),

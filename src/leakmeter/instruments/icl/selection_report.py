@@ -16,7 +16,7 @@ from leakmeter.instruments.icl.result import FixedExemplar, IclSummary
 from leakmeter.instruments.icl.search import MeasuredList, SearchScope
 from leakmeter.instruments.icl.selection import Selection
 from leakmeter.report import blocks as b
-from leakmeter.report import markdown
+from leakmeter.report import markdown, pictures
 from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 
@@ -91,11 +91,11 @@ def report(selection: Selection, *, command: str | None = None) -> b.Report:
 
 def _picture(steps: Sequence[MeasuredList]) -> b.Chart:
     lines = [
-        b.PictureLine(_move(measured), measured.loss_nats, nats_text(measured.loss_nats))
+        pictures.Line(_move(measured), measured.loss_nats, nats_text(measured.loss_nats))
         for measured in steps
         if math.isfinite(measured.loss_nats)
     ]
-    return b.picture(
+    return pictures.picture(
         "steps",
         "Leakage after each move",
         b.Axis("ICLInf, by the queries that choose", "nats"),

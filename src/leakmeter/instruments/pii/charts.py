@@ -14,6 +14,7 @@ from leakmeter.instruments.pii import words
 from leakmeter.instruments.pii.decoy_test import AT_RISK
 from leakmeter.instruments.pii.result import PiiSummary, ValueSummary, associations, by_value
 from leakmeter.report import blocks as b
+from leakmeter.report import pictures
 from leakmeter.report.scale import nats_text
 from leakmeter.stats.arrays import FloatArray
 
@@ -45,7 +46,7 @@ def people(results: Sequence[PiiResult], summary: PiiSummary) -> b.Chart:
             shown.append(((b.Untrusted(subject.subject, 24), ", ", words.TYPES[value.type]), value, decoys))
     lines = [_line(*row) for row in shown if math.isfinite(row[1].association_nats)][:_PEOPLE]
     n_others = len(shown) - len(lines)
-    return b.picture(
+    return pictures.picture(
         "people",
         "Does the true value stand out among invented ones?",
         b.Axis("association with the name, nats above the median decoy"),
@@ -75,13 +76,13 @@ def _kind(value: ValueSummary) -> b.Phrase:
     return "cannot be tested" if value.can_be_tested is False else "no sign"
 
 
-def _line(name: b.Phrase, value: ValueSummary, decoys: FloatArray) -> b.PictureLine:
+def _line(name: b.Phrase, value: ValueSummary, decoys: FloatArray) -> pictures.Line:
     finite = decoys[np.isfinite(decoys)]
     middle = float(np.median(finite)) if len(finite) else 0.0
     n_below = round(value.share_of_decoys_below * len(decoys))
     above = "above all" if n_below == len(decoys) else f"above {n_below:,} of"
     others = (finite - middle).tolist()
-    return b.PictureLine(name, value.association_nats - middle, f"{above} {len(decoys):,}", _kind(value), others=others)
+    return pictures.Line(name, value.association_nats - middle, f"{above} {len(decoys):,}", _kind(value), others=others)
 
 
 def p_values_of(summary: PiiSummary) -> b.Chart:

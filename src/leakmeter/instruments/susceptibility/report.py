@@ -18,6 +18,7 @@ from leakmeter.instruments.susceptibility.result import (
     SusceptibilitySummary,
 )
 from leakmeter.report import blocks as b
+from leakmeter.report import pictures
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_in, nats_text, share_in, share_text
 from leakmeter.stats.stats import items_for_distance, items_for_share, share_told_apart
@@ -346,15 +347,15 @@ def _picture(results: Sequence[SusceptibilityResult], summary: SusceptibilitySum
         known = result.factors.get(factor) if factor is not None else None
         return "" if factor is None or known is None else (b.Untrusted(factor, 16), ": ", b.Untrusted(known, 16))
 
-    return b.picture(
+    return pictures.picture(
         "queries",
         "What the answer to each query reveals of its context",
         b.Axis("susceptibility", "nats", ends=(0.0, 1.02 * ceiling or 1.0)),
         [
-            b.PictureLine(
+            pictures.Line(
                 b.Untrusted(result.query, _QUERY),
                 result.susceptibility_nats,
-                share_text(result.share_of_ceiling, 2),
+                b.number_text(result.share_of_ceiling or 0.0, "share"),
                 level(result),
                 result.interval_nats,
             )

@@ -14,6 +14,7 @@ from leakmeter.instruments.susceptibility.fisher.result import (
 )
 from leakmeter.instruments.susceptibility.report import ID, factor_table, too_few
 from leakmeter.report import blocks as b
+from leakmeter.report import pictures
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.stats.stats import items_for_correlation
@@ -201,7 +202,7 @@ def _picture(results: Sequence[FisherResult]) -> b.Chart:
     ranked = sorted(results, key=lambda result: -result.values[0].fisher_nats)[:_QUERIES_LISTED]
     sigma = results[0].values[0].sigma
     lines = [
-        b.PictureLine(
+        pictures.Line(
             b.Untrusted(result.query, 42),
             result.values[0].fisher_nats,
             nats_text(result.values[0].fisher_nats),
@@ -210,7 +211,7 @@ def _picture(results: Sequence[FisherResult]) -> b.Chart:
         for result in ranked
     ]
     left_out = f"; the first {_QUERIES_LISTED} of {len(results):,}" if len(results) > _QUERIES_LISTED else ""
-    return b.picture(
+    return pictures.picture(
         "queries",
         "How fast the answer to each query begins to move",
         b.Axis(("Fisher susceptibility, sigma ", b.Untrusted(sigma)), _unit(sigma)),
