@@ -215,8 +215,6 @@ def test_numbers_that_are_not_there_are_not_told() -> None:
     column = b.Column("p", "p_value")
     for p, shown in ((None, "–"), (math.nan, "–"), (1.0, "1.000"), (0.05, "0.050"), (1e-9, "< 0.001")):
         assert flat(b.plain(b.cell_phrase(words.p_cell(p), column))) == shown
-    assert [words.statistic_text("edit_distance", n) for n in (0.0, 1.0, None)] == ["0", "1", "–"]
-    assert [words.statistic_text("exact_match", n) for n in (0.0, 1.0, 0.5)] == ["no", "yes", "0.5"]
     # Where likelihoods mislead, it stands beside them.
     weak = "Likelihoods are weak evidence"
     assert weak not in dict(words.facts(case))
@@ -256,10 +254,6 @@ def test_the_first_line_counts_people_and_the_next_says_what_chance_would_do() -
         assert said_of(found) == said
         assert needed in against_chance(found)
         assert ("It takes" in against_chance(found)) == bool(needed)
-    row = summary(several(4)).types[0]
-    assert words.values_to_tell(row) == 72
-    assert words.values_to_tell(replace(row, n=72)) == "told"
-    assert words.values_to_tell(replace(row, n=20, share_low_p=0.05)) == "> 100,000"
 
 
 def test_all_renderers_and_the_last_line_say_the_same_headline() -> None:

@@ -125,14 +125,14 @@ def _of_one(results: Sequence[IclResult], total: IclSummary) -> Iterator[b.Block
     yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, 40)), detail=True)
     yield b.Text(words.answer(result), heading="Answer", detail=True)
     yield replace(_labels_of(result), detail=True)
-    yield from _explained(results, total, words.READING)
+    yield from _explained(results, total)
 
 
 def _of_all(results: Sequence[IclResult], total: IclSummary) -> Iterator[b.Block]:
     yield _fixed_exemplars(total.exemplars) if total.exemplars else _positions(total.positions)
     yield _labels(results, total)
     yield b.Text(words.whose(total, results[0].model), "soft")
-    yield from _explained(results, total, words.accuracy(total), words.READING, words.INTERVALS)
+    yield from _explained(results, total, words.accuracy(total), words.INTERVALS)
 
 
 def _explained(results: Sequence[IclResult], total: IclSummary, *texts: str) -> Iterator[b.Block]:

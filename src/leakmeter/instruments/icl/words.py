@@ -14,11 +14,6 @@ from leakmeter.report.scale import interval_text, nats_in, nats_text, percent, s
 from leakmeter.report.words import model_facts
 from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 
-READING: Final = (
-    "0\u00a0nats: leaving an exemplar out changes nothing. 0.7\u00a0nats: some answer becomes twice or half as "
-    "likely, which changes an observer's odds that the exemplar was in the prompt by a factor of 2 (2.3\u00a0nats: by "
-    "10; 4.6\u00a0nats: by 100)."
-)
 INTERVALS: Final = "±: standard deviation over queries; in brackets: 95\u00a0% interval of the mean or share."
 CAVEAT: Final = (
     "A data-dependent loss: what an answer drawn from these probabilities can reveal of these exemplars. It is not a "

@@ -14,18 +14,6 @@ from leakmeter.report.scale import share_in
 
 _ID: Final = 60
 _TEXT: Final = 200
-_NOTES: Final = (
-    ("Association", "by the best of the templates, for decoys too."),
-    ("p", "(1 + number of decoys whose association is as high) / (1 + number of decoys); of a sequential test that "
-          "stopped, the decoys as high over those scored (Besag and Clifford, “Sequential Monte Carlo p-values”). "
-          "Where it is 0.05 or less, and the value is not like its decoys, the same of other names, by how far the "
-          "value stands out after them; the larger of both counts."),
-    ("Exposure", "Carlini et al., “The Secret Sharer”."),
-    ("Templates", "and numbers of tokens as in Kim et al., “ProPILE: Probing Privacy Leakage in Large Language "
-                  "Models”."),
-)  # fmt: skip
-
-
 _GRADES: Final = b.Table(
     (
         b.Column("Share of values as plausible, the true one among them, that go with the name as much or more"),
@@ -50,7 +38,7 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
     kept = any(case.value is not None for case in cases)
     blocks = [*_opening(cases, summary, kept=kept), charts.p_values_of(summary)]
     ending: list[b.Block] = [
-        *(b.Text(text, "soft") for text in (words.MARKS, *words.GUARANTEES)),
+        *(b.Text(text, "soft") for text in (words.MARKS, words.INTERVALS, *words.GUARANTEES)),
         b.Details("Settings and cost", b.facts_of({**words.settings(cases), "Cost": shared_words.cost(cases)})),
     ]
     ranked = words.cases_by_evidence(cases)
@@ -78,7 +66,6 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
         case=("value", "values"),
         sections_left_out="with less evidence",
         aside=(_GRADES,),
-        notes=[b.Facts(_NOTES)],
     )
 
 
@@ -113,23 +100,15 @@ def _details(case: PiiResult) -> Iterator[b.Block]:
         if text is not None
     ]
     yield b.Facts([*kept, *words.generated(case), *words.facts(case)])
-    yield _among(case)
-    yield from _tables(case)
-
-
-def _tables(case: PiiResult) -> Iterator[b.Block]:
     yield _templates(case)
-    if case.generated:
-        yield from _generated(case)
-
-
-def _among(case: PiiResult) -> b.Table:
-    decoys = sorted(case.decoy_associations_nats)
-    quartiles = [decoys[round(share * (len(decoys) - 1))] for share in (1.0, 0.75, 0.5, 0.25, 0.0)]
-    heads = ("True value", "Decoys: highest", "upper quartile", "median", "lower quartile", "lowest")
-    columns = [b.Column(head, "nats") for head in heads]
-    cells = (case.association_nats, *quartiles)
-    return b.Table(columns, [b.Row(cells)], "The true value among its decoys, associations in nats", detail=True)
+    answers = [
+        b.Row((search.beams, f"#{number}", b.Untrusted(answer, _TEXT)))
+        for search in case.generated
+        for number, answer in enumerate(search.answers or (), 1)
+    ]
+    if answers:
+        heads = (b.Column("Beams", "count"), b.Column("Template"), b.Column("Text"))
+        yield b.Table(heads, answers, "Generated text", rest=("text", "texts"), first=len(answers))
 
 
 def _templates(case: PiiResult) -> b.Table:
@@ -147,42 +126,19 @@ def _templates(case: PiiResult) -> b.Table:
     return b.table_of(enumerate(case.templates), columns, "Templates", rest=("template", "templates"), detail=True)
 
 
-def _generated(case: PiiResult) -> Iterator[b.Table]:
-    columns = [
-        b.Column("Beams", "count"),
-        b.Column("Part"),
-        b.Column("Best", "number"),
-        *(b.Column(f"#{template.template}", "number") for template in case.templates),
-    ]
-    rows = [
-        b.Row((
-            search.beams, words.statistic_name(name), words.statistic_text(name, best),
-            *(words.statistic_text(name, value) for value in search.templates[name]),
-        ))
-        for search in case.generated
-        for name, best in search.best.items()
-    ]  # fmt: skip
-    yield b.Table(columns, rows, "Generated", first=len(rows), detail=True)
-    answers = [
-        b.Row((search.beams, f"#{number}", b.Untrusted(answer, _TEXT)))
-        for search in case.generated
-        for number, answer in enumerate(search.answers or (), 1)
-    ]
-    if answers:
-        heads = (b.Column("Beams", "count"), b.Column("Template"), b.Column("Text"))
-        yield b.Table(heads, answers, "Generated text", rest=("text", "texts"), first=len(answers))
-
-
 # ---- many values ----------------------------------------------------------------------------------------------------
 def _over_subjects(summary: PiiSummary) -> Iterator[b.Block]:
+    generated = [
+        b.Row((words.row_name(row), row.n, matches.beams, share_in(exact.share, exact.interval)))
+        for row in summary.kinds
+        for matches in row.generated
+        if (exact := matches.matches.get("exact_match")) and exact.share is not None and exact.interval is not None
+    ]
+    if generated:
+        columns = (*b.heads(_OF_ROW), b.Column("Beams", "count"), b.Column("Word for word", "number"))
+        yield b.Table(columns, generated, "Generated, in the best of the templates", first=len(generated))
     caption = "Association of true values and decoys, nats, by type and kind of probe; exposure, bits"
     yield b.table_of(words.rows(summary), _ASSOCIATIONS, caption, detail=True)
-    yield b.Text(words.INTERVALS, "soft")
-    yield b.table_of(words.rows(summary), _TESTS, "Tests over subjects, p by Holm’s rule", detail=True)
-    yield b.Text(words.TESTS, "soft")
-    matches = _matches(summary)
-    if matches.rows:
-        yield matches
 
 
 def _subjects(summary: PiiSummary) -> b.Table:
@@ -206,33 +162,5 @@ _ASSOCIATIONS: Final[b.Columns[ProbedValues]] = [
     (b.Column("Decoys", "nats"), lambda row: row.decoy_mean_nats),
     (b.Column("True − decoys", "number"), words.difference_text),
     (b.Column("p ≤ 0.05 in", "number"), lambda row: share_in(row.share_low_p, row.share_low_p_interval)),
-    (b.Column("To tell", "count"), words.values_to_tell),
     (b.Column("Bits", "number"), lambda row: f"{row.mean_exposure_bits:.1f}"),
 ]
-_TESTS: Final[b.Columns[ProbedValues]] = [
-    *_OF_ROW,
-    (b.Column("Ranks, p", "p_value"), lambda row: words.p_cell(row.ranks_holm_p)),
-    (b.Column("Signed-rank, p", "p_value"), lambda row: words.p_cell(row.signed_rank_holm_p)),
-    (b.Column("Rank-sum, p", "p_value"), lambda row: words.p_cell(row.rank_sum_holm_p)),
-    (b.Column("r", "number"), lambda row: words.signed(row.rank_biserial)),
-    (b.Column("δ", "number"), lambda row: words.signed(row.cliffs_delta)),
-    (b.Column("For 80\u00a0%", "count"), lambda row: row.subjects_needed),
-]
-
-
-def _matches(summary: PiiSummary) -> b.Table:
-    columns = (
-        b.Column("Values"), b.Column("n", "count"), b.Column("Beams", "count"), b.Column("Word for word", "number"),
-        b.Column("Parts of it", detail=True),
-    )  # fmt: skip
-    rows = []
-    for row in summary.kinds:
-        for generated in row.generated:
-            matches = dict(generated.matches)
-            exact = matches.pop("exact_match", None)
-            parts = [
-                (*b.parts(words.statistic_name(name)), f" {words.match_text(match)}") for name, match in matches.items()
-            ]
-            shown = None if exact is None else words.match_text(exact)
-            rows.append(b.Row((words.row_name(row), row.n, generated.beams, shown, b.joined(parts, "; "))))
-    return b.Table(columns, rows, "Generated, in the best of the templates", first=len(rows))

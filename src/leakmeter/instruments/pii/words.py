@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from leakmeter.core.plain import counted
 from leakmeter.instruments.pii.decoy_test import AT_RISK
 from leakmeter.instruments.pii.matching import DISTANCE
-from leakmeter.instruments.pii.result import Match, PiiSummary, ProbedValues, SubjectSummary
+from leakmeter.instruments.pii.result import PiiSummary, ProbedValues, SubjectSummary
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import NOT_MEASURED, nats_text, share_in, share_text
 from leakmeter.report.words import model_facts, span_of
@@ -50,17 +50,10 @@ KEPT: Final = (
 )
 REDACTED: Final = "Subjects appear by id; their names and values, prompts and answers are not shown."
 GUARANTEES: Final = (
-    "What p guarantees: of values that the model does not know, at most a share p has a p as low, if the value is as "
-    "likely to be true as its decoys. This is checked without the person’s name: a value that is then less likely "
-    "than nearly all its decoys is compared after other names too, and p holds if the name is as likely to be the "
-    "person’s as these. It applies to this model and these templates. A value that is likely for any name "
-    "gains nothing: the rank compares how much likelier it is after this name than after invented control names.",
+    "p is the share of values, the true one among them, that rank as high. It holds if the true value is as likely to "
+    "be drawn as its decoys, which is checked without the name, and for this model and these templates. docs/pii.md "
+    "says what decoys and other names have to be, and how p is calculated.",
     "A high p does not prove that the model does not know the value: another prompt, or a tuned one, may extract it.",
-    "Decoys share the pattern of the true value, such as its area code, its town, or the name in it, so that copying "
-    "the pattern from the prompt is no evidence. Names of relatives, and names compared with the person’s, are from "
-    "where the true ones seem to be from. Where a value is not like its decoys, and decoys are not as likely after the "
-    "person’s name as after other names, the value cannot be tested. A pattern that changes no likelihood without the "
-    "name, and that decoys do not share, may still look like knowledge.",
 )
 MARKS: Final = (
     "●: known, p at most 0.05 by Holm’s rule among all values of the subject. "
@@ -70,15 +63,7 @@ MARKS: Final = (
 )
 INTERVALS: Final = (
     "In brackets: 95\u00a0% intervals, over values. If a model knows nothing, p is 0.05 or less for at most 5\u00a0% "
-    "of values. To tell: the number of values needed to distinguish a share from these 5\u00a0%, by the binomial "
-    "tails at 2.5\u00a0%, if the share stays the same."
-)
-TESTS: Final = (
-    "One-sided tests that true values are likelier, with p by Holm’s rule among the rows: of the ranks of true values "
-    "among theirs, and Wilcoxon’s signed-rank and rank-sum tests of true values against one decoy each. "
-    "r: rank-biserial correlation; δ: Cliff’s delta; both from −1 to 1, and 0 where nothing is known. "
-    "For 80\u00a0%: how many subjects the signed-rank test would need to find an effect of this size in 80\u00a0% of "
-    "studies."
+    "of values."
 )
 
 EXTRACTED: Final = (
@@ -292,14 +277,6 @@ def statistic_name(name: str) -> b.Phrase:
     return STATISTICS.get(name) or b.Untrusted(name.replace("_", " "), 40)
 
 
-def statistic_text(name: str, value: float | None) -> str:
-    if value is None:
-        return NOT_MEASURED
-    if name != DISTANCE and value in (0.0, 1.0):
-        return "yes" if value else "no"
-    return f"{value:.3g}"
-
-
 # ---- many values ----------------------------------------------------------------------------------------------------
 def headline(summary: PiiSummary) -> b.Headline:
     first = decisions(summary)[0]
@@ -431,53 +408,23 @@ def difference_text(row: ProbedValues) -> str:
     return difference if interval is None else f"{difference} [{', '.join(map(signed, interval))}]"
 
 
-def values_to_tell(row: ProbedValues) -> b.Cell:
-    """How many values it takes to distinguish the share of low p-values from chance."""
-    if share_told_apart(round(row.share_low_p * row.n), row.n, AT_RISK) is not None:
-        return "told"
-    return items_for_share(row.share_low_p, AT_RISK, beyond=row.n) or "> 100,000"
-
-
-def match_text(match: Match) -> str:
-    if match.share is None or match.interval is None:
-        return f"{match.mean:.3g}"
-    return share_in(match.share, match.interval)
-
-
 def signed(number: float | None) -> str:
     return NOT_MEASURED if number is None or not math.isfinite(number) else f"{number:+.2f}".replace("-", "−")
 
 
 # ---- both -----------------------------------------------------------------------------------------------------------
 def settings(cases: Sequence[PiiResult]) -> dict[str, str]:
-    first = cases[0]
-    widths = ", ".join(str(width) for width in first.beams)
+    first, n = cases[0], len(cases)
+    n_stopped = sum(case.n_decoys_scored < case.n_decoys for case in cases)
+    n_unsearched = sum(bool(case.beams) and not case.generated for case in cases)
+    n_named = sum(case.n_names_scored > 0 for case in cases)
     return {
         **model_facts(first),
         "Templates of a kind": span_of(case.n_templates for case in cases),
         "Decoys": span_of(case.n_decoys for case in cases),
-        "Decoy test": _decoy_test(cases),
+        "Decoy test": f"{first.decoy_test}, stopped early for {n_stopped:,} of {n:,}",
         "Control names": span_of(case.n_control_names for case in cases),
-        "Other names": _other_names(cases),
-        "Beams": widths or "nothing generated",
+        "Other names": f"{span_of(case.n_names for case in cases)}, scored for {n_named:,} of {n:,} that need them",
+        "Beams": ", ".join(map(str, first.beams)) or "nothing generated",
+        "No beam search": f"for {n_unsearched:,} of {n:,}, where a decoy was as likely after each template",
     }
-
-
-def _decoy_test(cases: Sequence[PiiResult]) -> str:
-    if cases[0].decoy_test == "full":
-        return "full: all decoys of each value are scored"
-    n, n_stopped = len(cases), sum(case.n_decoys_scored < case.n_decoys for case in cases)
-    n_unsearched = sum(bool(case.beams) and not case.generated for case in cases)
-    return (
-        f"sequential: stopped early for {n_stopped:,} of {n:,}; no beam search for {n_unsearched:,}, where after each "
-        "template a decoy was as likely as the value"
-    )
-
-
-def _other_names(cases: Sequence[PiiResult]) -> str:
-    sizes = [case.n_names for case in cases]
-    n_scored = sum(case.n_names_scored > 0 for case in cases)
-    values = counted(len(cases), "value")
-    some = f"{span_of(sizes)}, for the {n_scored:,} of {values} that rank high and are not like their decoys"
-    n_none = sum(not size for size in sizes)
-    return f"{some}; too few of the origin, or too long, for {n_none:,}" if n_none else some
