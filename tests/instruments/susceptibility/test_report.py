@@ -87,7 +87,10 @@ def test_the_memorisation_ratio_is_told_or_why_there_is_none() -> None:
     )
     assert "3 times its own, 1 times the context’s, 2 times neither. Too few answers to decide which it prefers" in many
     none = {**COUNTS, "ratio": None, "ratio_interval": None, "n_original": 0, "n_context": 0}
-    for knows, told in ((True, "no answer is the original"), (False, "without a context, the query is answered")):
+    for knows, told in (
+        (True, "no answer is the original"),
+        (False, "without a context, the query is not answered right."),
+    ):
         assert told in words.memorisation(Memorisation.from_dict({"knows": knows, **none}))
     assert "no query is answered right" in words.memorisation(
         MemorisationOfAll.from_dict({"n": 9, "n_knows": 0, **none})

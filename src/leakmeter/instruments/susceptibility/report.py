@@ -168,12 +168,15 @@ def numbers(results: Sequence[SusceptibilityResult], summary: SusceptibilitySumm
 
 
 def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
-    of_all = isinstance(counts, MemorisationOfAll)
-    if not (counts.n_knows if of_all else counts.knows):
-        return f"No memorisation ratio: without a context, {'no query' if of_all else 'the query'} is answered right."
+    if isinstance(counts, MemorisationOfAll):
+        knows, why = counts.n_knows > 0, "no query is answered right"
+        known = f" to the {counts.n_knows:,} of {counts.n:,} queries that it answers right without one"
+    else:
+        knows, why, known = counts.knows, "the query is not answered right", ""
+    if not knows:
+        return f"No memorisation ratio: without a context, {why}."
     if counts.ratio is None or counts.ratio_interval is None:
         return "No memorisation ratio: no answer is the original or the context’s."
-    known = f" to the {counts.n_knows:,} of {counts.n:,} queries that it answers right without one" if of_all else ""
     n = counts.n_original + counts.n_context
     few = ""
     if share_told_apart(counts.n_original, n, 0.5) is None:
