@@ -96,7 +96,7 @@ def style() -> str:
     widths = "".join(f".i{inches}{{min-width:{5.5 * inches:g}rem}}" for inches in range(3, _INCHES_AT_MOST + 1))
     return (
         f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
-        f".chart.narrow{{max-width:34rem}}.chart.i4{{max-width:30rem}}.chart.wide{{max-width:60rem}}"
+        f".chart.narrow{{max-width:34rem}}.chart.i4{{max-width:27rem}}.chart.wide{{max-width:60rem}}"
         f".chart text{{font-family:var(--sans)}}{widths}"
     )
 
@@ -240,6 +240,7 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
     kinds = {series.draws for series in panel.series}
     if panel.named_above:
         axes.set_ylim(len(panel.y.names) - 0.6, -0.8)
+        axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
     elif "rows" in kinds:
         axes.set_ylim(max(math.ceil(max(_places(series), default=0.0) - 0.5) for series in panel.series) + 0.6, -0.6)
         axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))

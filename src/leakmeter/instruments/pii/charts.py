@@ -53,13 +53,14 @@ def people(results: Sequence[PiiResult], summary: PiiSummary) -> b.Chart:
         lines,
         others="decoys",
         colours=_COLOURS,
-        footer="One line a person, with the value that stands out most."
-        + (f" {n_others:,} more are not drawn, none with more evidence." if n_others else ""),
+        footer=_FOOTERS[summary.n_subjects > 1] + (_LEFT_OUT.format(n=n_others) if n_others else ""),
     )
 
 
 _PEOPLE: Final = 20
-_COLOURS: Final[Mapping[b.Phrase, int]] = {"said word for word": 1, "known": 4, "cannot be tested": 3, "no sign": 0}
+_FOOTERS: Final = {False: "One line a value.", True: "One line a person, with the value that stands out most."}
+_LEFT_OUT: Final = " {n:,} more are not drawn, none with more evidence."
+_COLOURS: Final[Mapping[b.Phrase, int]] = {"said word for word": 6, "known": 1, "cannot be tested": 4, "no sign": 0}
 """Of the kinds of true values."""
 
 

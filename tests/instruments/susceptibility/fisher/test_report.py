@@ -60,11 +60,11 @@ def test_what_else_explains_the_ranks_stands_beside_them() -> None:
     (row, _), (few, _) = (summary(several(n)).values for n in (12, 9))
     # Where entropies are all alike there is nothing to correlate with.
     assert flat(words.correlations(row) or "") == (
-        "Spearman correlation of a query’s rank (sigma identity): -1.00 with its length."
+        "Spearman correlation of a query’s rank (sigma identity): −1.00 with its length."
     )
     assert words.correlations(few) is None
     both = words.correlations(replace(row, spearman_with_length=0.75, spearman_with_entropy=-0.25)) or ""
-    assert "0.75 with its length; -0.25 with the entropy of its next token (too few queries: it takes 66)." in flat(
+    assert "0.75 with its length; −0.25 with the entropy of its next token (too few queries: it takes 66)." in flat(
         both
     )
     # In front where it explains them.

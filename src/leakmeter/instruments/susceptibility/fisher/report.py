@@ -116,7 +116,7 @@ def scales(results: Sequence[FisherResult]) -> list[str]:
 def correlations(row: ValuesOfSigma) -> str | None:
     """A sentence on what else may explain a Σ's ranks; None where all queries are alike."""
     with_what = ((row.spearman_with_length, "its length"), (row.spearman_with_entropy, "the entropy of its next token"))
-    phrases = [f"{rho:.2f} with {what}{_few(rho, row.n)}" for rho, what in with_what if rho is not None]
+    phrases = [f"{nats_text(rho)} with {what}{_few(rho, row.n)}" for rho, what in with_what if rho is not None]
     if row.n < FEWEST_TO_CORRELATE or not phrases:
         return None
     return f"Spearman correlation of a query’s rank (sigma {row.sigma}): {'; '.join(phrases)}."
