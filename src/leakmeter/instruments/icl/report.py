@@ -69,11 +69,6 @@ LABELS_SHOWN: Final = 6
 _LABEL: Final = 16
 _POSTERIOR: Final = "Posterior"
 _ID: Final = 24
-_NOTES: Final = (
-    ("Moves by", "|log A(S, x)(y) − log A(S∖i, x)(y)| of one label, mean over exemplars and queries."),
-    ("Exemplars with it", "mean worst case of the exemplars that have this label."),
-    ("Worst in", "share of queries in which no other exemplar has a larger worst case."),
-)
 
 
 def report(results: Sequence[IclResult]) -> b.Report:
@@ -100,7 +95,6 @@ def report(results: Sequence[IclResult]) -> b.Report:
         index=b.heads(columns),
         case=("query", "queries"),
         sections_left_out="that reveal less",
-        notes=[b.Facts(_NOTES)] if several else [],
         guide_to="exemplar",
         has_posteriors=has_posteriors,
     )
@@ -130,7 +124,6 @@ def _of_one(results: Sequence[IclResult], total: IclSummary) -> Iterator[b.Block
 
 def _of_all(results: Sequence[IclResult], total: IclSummary) -> Iterator[b.Block]:
     yield _fixed_exemplars(total.exemplars) if total.exemplars else _positions(total.positions)
-    yield _labels(results, total)
     yield b.Text(words.whose(total, results[0].model), "soft")
     yield from _explained(results, total, words.accuracy(total), words.INTERVALS)
 
@@ -146,24 +139,16 @@ def _explained(results: Sequence[IclResult], total: IclSummary, *texts: str) -> 
 
 
 # ---- many queries ---------------------------------------------------------------------------------------------------
-def _means(losses: Losses) -> tuple[b.Cell, ...]:
-    return losses.mean_nats, losses.std_nats, b.interval(losses.interval_nats)
-
-
-def _mean_columns(heading: str, *, bar: bool = False) -> tuple[b.Column, ...]:
-    return (
-        b.Column(heading, "nats", "nats", shade=True, bar=bar),
-        b.Column("Std", "nats", on="everywhere" if bar else "pages"),
-        b.Column("Interval", "interval"),
-    )
-
-
 def _positions(positions: Sequence[Position]) -> b.Table:
-    return b.Table(
-        (b.Column("Position", "count"), *_mean_columns("Mean", bar=True)),
-        [b.Row((position.position, *_means(position))) for position in positions],
-        caption="Positions: worst case of the exemplar there",
-        first=len(positions),
+    return b.table_of(
+        positions,
+        [
+            (b.Column("Position", "count"), lambda position: position.position),
+            (b.Column("Mean", "nats", "nats", bar=True), lambda position: position.mean_nats),
+            (b.Column("Std", "nats"), lambda position: position.std_nats),
+            (b.Column("Interval", "interval"), lambda position: b.interval(position.interval_nats)),
+        ],
+        "Positions: worst case of the exemplar there",
         detail=True,
     )
 
@@ -184,30 +169,6 @@ def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
         "Exemplars (the same for all queries) by mean leakage through the answers",
         rest=("exemplar", "exemplars"),
     )
-
-
-def _labels(results: Sequence[IclResult], total: IclSummary) -> b.Table:
-    own: dict[str | None, list[float]] = {}
-    for exemplar in (exemplar for result in results for exemplar in result.exemplars):
-        own.setdefault(exemplar.label, []).append(exemplar.loss_nats)
-    knows = bool(total.n_with_label)
-    columns = (
-        b.Column("Label"),
-        *((b.Column("Right", "count"), b.Column("F1", "number")) if knows else ()),
-        b.Column("Predicted", "count"),
-        *_mean_columns("Moves by"),
-        b.Column("Exemplars with it", "nats", shade=True),
-    )
-    rows = []
-    for label in total.labels:
-        f1, losses = None if label.f1 is None else f"{label.f1:.2f}", own.get(label.label)
-        rows.append(
-            b.Row((
-                b.Untrusted(label.label, 24), *((label.n_right_label, f1) if knows else ()), label.n_predicted,
-                *_means(label), None if losses is None else sum(losses) / len(losses),
-            ))
-        )  # fmt: skip
-    return b.Table(columns, rows, "Labels", rest=("label", "labels"), first=len(rows), detail=True)
 
 
 _MARKS: Final = {None: "", True: " ✓", False: " ✗"}
