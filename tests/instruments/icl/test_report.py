@@ -164,7 +164,7 @@ def test_infinite_losses_are_said_to_be_so() -> None:
     case = asked(loss_nats=math.inf, exemplars=(exemplar(2, 0.2, math.inf),))
     cases = [case, asked("q2")]
     worst = flat(words.worst_case(summary(cases), cases))
-    assert worst.startswith("The probabilities reveal more: ICLInf ∞ nats, the worst case over every label, with 3 ex")
+    assert worst.startswith("In the worst case over every label: ICLInf ∞ nats, with 3 exemplars, since")
     assert worst.endswith("since an answer is possible with an exemplar and impossible without it.")
     assert labels_of(case) == [("80.0 %", "65.5 %", 0.2), ("20.0 %", "0.00 %", math.inf)]
     gone = replace(case.exemplars[0], signed_nats=(0.2, -math.inf))

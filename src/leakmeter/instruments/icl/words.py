@@ -110,10 +110,7 @@ def worst_case(summary: IclSummary, results: Sequence[IclResult]) -> str:
         size = f"{size} ± {nats_text(summary.std_nats)}"
     ends = interval_text(summary.interval_nats)
     rest = ", since an answer is possible with an exemplar and impossible without it" if size == "∞" else ""
-    return (
-        f"The probabilities reveal more: ICLInf {size}\u00a0nats{ends}, the worst case over every {any_}, with "
-        f"{counted(n_shots, 'exemplar')}{rest}."
-    )
+    return f"In the worst case over every {any_}: ICLInf {size}\u00a0nats{ends}, with {counted(n_shots, 'exemplar')}{rest}."
 
 
 def accuracy(summary: IclSummary) -> str:
