@@ -103,14 +103,14 @@ def whose(summary: IclSummary, model: str) -> Phrase:
 
 def worst_case(summary: IclSummary, results: Sequence[IclResult]) -> str:
     """ICLInf as the paper prints it, with its interval."""
-    n_shots = max(len(result.exemplars) for result in results)
+    shots = counted(max(len(result.exemplars) for result in results), "exemplar")
     any_ = "label" if results[0].space == "labels" else "token"
     size = nats_text(summary.mean_nats)
     if summary.std_nats is not None:
         size = f"{size} ± {nats_text(summary.std_nats)}"
     ends = interval_text(summary.interval_nats)
     rest = ", since an answer is possible with an exemplar and impossible without it" if size == "∞" else ""
-    return f"In the worst case over every {any_}: ICLInf {size}\u00a0nats{ends}, with {counted(n_shots, 'exemplar')}{rest}."
+    return f"In the worst case over every {any_}: ICLInf {size}\u00a0nats{ends}, with {shots}{rest}."
 
 
 def accuracy(summary: IclSummary) -> str:
