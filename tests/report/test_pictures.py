@@ -12,16 +12,16 @@ from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_harmless
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html
-from leakmeter.report.pictures import Line, picture
+from leakmeter.report.pictures import PictureLine, picture
 
 LINES = (
-    Line("the first", 3.0, "3.00", "high", (2.0, 4.5), (1.0, 1.5)),
-    Line(("a query of ", b.Untrusted("somebody")), 1.0, "1.00", "low", None, (0.5,)),
-    Line("the last", 0.5, "0.50", "low"),
+    PictureLine("the first", 3.0, "3.00", "high", (2.0, 4.5), (1.0, 1.5)),
+    PictureLine(("a query of ", b.Untrusted("somebody")), 1.0, "1.00", "low", None, (0.5,)),
+    PictureLine("the last", 0.5, "0.50", "low"),
 )
 
 
-def made(*lines: Line, **more: Any) -> b.Chart:
+def made(*lines: PictureLine, **more: Any) -> b.Chart:
     told = {"others": "decoys", "guides": [b.Guide(2.5, "limit", "x")]} | more
     return picture("lines", "What was found", b.Axis("loss", "nats"), lines or LINES, **told)
 
@@ -33,7 +33,7 @@ def test_each_number_is_on_its_line_with_what_it_is_compared_with() -> None:
     # Without an interval both ends are the number.
     assert (list(low.x), list(low.y), list(low.low), list(low.high)) == ([1, 2], [1.0, 0.5], [1.0, 0.5], [1.0, 0.5])
     assert [series.colour for series in made(colours={"high": 4, "low": 0}).panels[0].series] == [None, 4, 0]
-    assert [series.name for series in made(Line("alone", 1.0)).panels[0].series] == [""]
+    assert [series.name for series in made(PictureLine("alone", 1.0)).panels[0].series] == [""]
 
 
 def test_names_stand_above_their_lines_and_nothing_is_drawn_through_them() -> None:
@@ -50,7 +50,7 @@ def test_names_stand_above_their_lines_and_nothing_is_drawn_through_them() -> No
 
 @pytest.mark.parametrize("n", [1, 3, 20])
 def test_letters_are_11_pixels_high_on_a_telephone(n: int) -> None:
-    svg = charts.inline_svg(made(*(Line(f"line {i}", float(i), str(i)) for i in range(n))))
+    svg = charts.inline_svg(made(*(PictureLine(f"line {i}", float(i), str(i)) for i in range(n))))
     (width,) = re.findall(r'viewBox="0 0 ([\d.]+) ', svg)
     sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)', svg)]
     # 16 pixels are left free at either side of a page of 390.
@@ -70,6 +70,6 @@ def test_a_page_shows_it_below_the_finding_and_above_the_cases() -> None:
 
 def test_names_of_users_are_not_obeyed() -> None:
     hostile = b.Untrusted(HOSTILE)
-    chart = made(Line(hostile, 1.0, hostile, hostile, (0.5, 2.0), (0.1,)))
+    chart = made(PictureLine(hostile, 1.0, hostile, hostile, (0.5, 2.0), (0.1,)))
     assert_harmless(html.page(b.Report("T", "m", [b.Headline("Found."), chart])))
     assert b"<script" not in charts.files(chart)["svg"]

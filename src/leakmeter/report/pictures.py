@@ -9,7 +9,7 @@ from leakmeter.report import blocks as b
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PictureLine:
     """A number in a picture, on a line of its own."""
 
     name: b.Phrase
@@ -28,7 +28,7 @@ def picture(
     name: str,
     title: str,
     axis: b.Axis,
-    lines: Sequence[Line],
+    lines: Sequence[PictureLine],
     *,
     guides: Sequence[b.Guide] = (),
     others: str = "",

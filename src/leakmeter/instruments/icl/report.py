@@ -283,7 +283,7 @@ def _picture(by_loss: Sequence[IclResult]) -> b.Chart:
     """What the answer to each query reveals, and in the worst case any answer would."""
     n = len(by_loss)
     lines = [
-        pictures.Line(
+        pictures.PictureLine(
             b.Untrusted(result.query, 36),
             result.answer_nats,
             (f"{nats_text(result.answer_nats)} of ", b.Untrusted(result.revealed.id, 10)),

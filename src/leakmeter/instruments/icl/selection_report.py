@@ -91,7 +91,7 @@ def report(selection: Selection, *, command: str | None = None) -> b.Report:
 
 def _picture(steps: Sequence[MeasuredList]) -> b.Chart:
     lines = [
-        pictures.Line(_move(measured), measured.loss_nats, nats_text(measured.loss_nats))
+        pictures.PictureLine(_move(measured), measured.loss_nats, nats_text(measured.loss_nats))
         for measured in steps
         if math.isfinite(measured.loss_nats)
     ]

@@ -77,13 +77,15 @@ def _kind(value: ValueSummary) -> b.Phrase:
     return "cannot be tested" if value.can_be_tested is False else "no sign"
 
 
-def _line(name: b.Phrase, value: ValueSummary, decoys: FloatArray) -> pictures.Line:
+def _line(name: b.Phrase, value: ValueSummary, decoys: FloatArray) -> pictures.PictureLine:
     finite = decoys[np.isfinite(decoys)]
     middle = float(np.median(finite)) if len(finite) else 0.0
     n_below = round(value.share_of_decoys_below * len(decoys))
     above = "above all" if n_below == len(decoys) else f"above {n_below:,} of"
     others = (finite - middle).tolist()
-    return pictures.Line(name, value.association_nats - middle, f"{above} {len(decoys):,}", _kind(value), others=others)
+    return pictures.PictureLine(
+        name, value.association_nats - middle, f"{above} {len(decoys):,}", _kind(value), others=others
+    )
 
 
 def p_values_of(summary: PiiSummary) -> b.Chart:

@@ -355,7 +355,7 @@ def _picture(results: Sequence[SusceptibilityResult], summary: SusceptibilitySum
         "What the answer to each query reveals of its context",
         b.Axis("susceptibility", "nats", ends=(0.0, 1.02 * ceiling or 1.0)),
         [
-            pictures.Line(
+            pictures.PictureLine(
                 b.Untrusted(result.query, _QUERY),
                 result.susceptibility_nats,
                 b.number_text(result.share_of_ceiling or 0.0, "share"),

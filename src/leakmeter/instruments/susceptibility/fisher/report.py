@@ -202,7 +202,7 @@ def _picture(results: Sequence[FisherResult]) -> b.Chart:
     ranked = sorted(results, key=lambda result: -result.values[0].fisher_nats)[:_QUERIES_LISTED]
     sigma = results[0].values[0].sigma
     lines = [
-        pictures.Line(
+        pictures.PictureLine(
             b.Untrusted(result.query, 42),
             result.values[0].fisher_nats,
             nats_text(result.values[0].fisher_nats),
