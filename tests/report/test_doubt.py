@@ -23,7 +23,7 @@ ALL_CLEARS = (
     "then ship",
     "Ship the prompt",
     "nothing measurable",
-    "do not move this answer",
+    "almost nothing",
     "None of",
     "does not disclose",
     "do not change the answers",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ import leakmeter
 from helpers.docs_blocks import words_of
 from helpers.places import DOCS
 from helpers.report_browser import CHROMIUM, Browser
+from helpers.tuned_models import byte_tokenizer, fresh_llama
 from leakmeter.cli import program
 from leakmeter.commands.output import HIDDEN
 from report import gallery
@@ -41,9 +41,9 @@ def test_every_page_says_the_command_that_made_it() -> None:
     """Not that of the script, which calls the program in its own process."""
     for name, line in gallery.PAGES.items():
         (command,) = commands_in(DOCS / "gallery" / name)
-        words = [*shlex.split(line), "--model", "smollm2-135m", "--html", name]
+        words = [*gallery.words_of(line, "smollm2-135m"), "--html", name]
         # Paths that may name a person are hidden.
-        hidden = {"samples/people.csv", name} if name == "pii.html" else set()
+        hidden = {"people.jsonl", name} if name == "pii.html" else set()
         assert words_of(command) == [HIDDEN if word in hidden else word for word in words]
         app = program(words_of(command)[:1])
         assert app.parse_args(words_of(command), print_error=False, exit_on_error=False)[0] is not None
@@ -64,10 +64,22 @@ def test_a_page_says_the_words_that_the_program_was_called_with(cli: Call, monke
 @pytest.mark.long
 def test_its_script_makes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
-    # The toy has no chat template, which conversations need.
-    pages = {name: line for name, line in gallery.PAGES.items() if name != "conversations.html"}
+    # The toy has no chat template, which conversations need, and no weights to plant people in.
+    pages = {name: line for name, line in gallery.PAGES.items() if name not in ("conversations.html", "pii.html")}
     gallery.write_pages(tmp_path / "pages", "toy", pages)
     assert {path.name for path in (tmp_path / "pages").iterdir()} == {*pages}
+
+
+@pytest.mark.long
+def test_its_script_plants_the_people_that_it_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+    model = tmp_path / "tiny"
+    fresh_llama(max_position_embeddings=512).save_pretrained(model)
+    byte_tokenizer().save_pretrained(model)
+    gallery.write_pages(tmp_path / "pages", str(model), {"pii.html": gallery.PAGES["pii.html"]})
+    page = (tmp_path / "pages" / "pii.html").read_text(encoding="utf-8")
+    assert all(f"{group}-1" in page for group in ("inserted_4", "inserted_16", "held_out"))
+    assert page.count('<details class="line"') == 3 * (4 + 4 + 6)
 
 
 @pytest.mark.long

@@ -34,8 +34,9 @@ UNMEASURED: Final[Mapping[Unmeasured, str]] = {
     "unseen": "not scored individually",
 }
 """As legends say it."""
-SeriesStyle: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows", "rings"]
-"""How a series is drawn; `rows` is one number a line, with its name at the left; `rings` go around points of others."""
+SeriesStyle: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows", "rings", "ticks"]
+"""How a series is drawn; `rows` is one number a line, with its name at the left; `rings` go around points of others;
+`ticks` are many numbers a line, as strokes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,6 +466,8 @@ class Panel:
     guides: Sequence[Guide] = ()
     grid: Sequence[Sequence[float]] | None = None
     """Nats, (row, column), drawn as colours of the scale under the axes' names, instead of series."""
+    named_above: bool = False
+    """The name of each line stands above it, which leaves the whole width to its numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,6 +484,8 @@ class Chart:
     panel_inches: tuple[float, float] = (4.8, 3.6)
     on: Literal["everywhere", "files", "pages"] = "everywhere"
     """`files`: drawn for figure files, and left out of pages; `pages`: the reverse."""
+    first: bool = False
+    """Is looked at before anything is read: pages show it below the finding, before the cases."""
 
 
 def chart_of_rows(name: str, title: str, axis: str, names: Sequence[Phrase], series: ChartSeries, footer: str) -> Chart:
@@ -951,7 +956,7 @@ class Arranged(NamedTuple):
     """Blocks in the order of every renderer; the cases, where there are several, come behind `lead`."""
 
     lead: Sequence[Block]
-    """Headlines with the texts behind them, what to do, and what narrows the meaning."""
+    """Headlines with the texts behind them, the picture, what to do, and what narrows the meaning."""
     rest: Sequence[Block]
     """Charts, tables and what else there is."""
 
@@ -962,7 +967,8 @@ def arranged(blocks: Sequence[Block]) -> Arranged:
     texts = [block for block in leading if isinstance(block, Text) and block.style == "plain" and not block.heading]
     kinds: tuple[type, ...] = (Headline, Advice, Warning)
     headlines, advice, warnings = ([block for block in blocks if isinstance(block, kind)] for kind in kinds)
-    first_blocks = [*headlines, *texts, *advice, *warnings]
+    pictures = [block for block in blocks if isinstance(block, Chart) and block.first]
+    first_blocks = [*headlines, *texts, *pictures, *advice, *warnings]
     first_ids = set(map(id, first_blocks))
     return Arranged(first_blocks, [block for block in blocks if id(block) not in first_ids])
 

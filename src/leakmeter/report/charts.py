@@ -96,7 +96,8 @@ def style() -> str:
     widths = "".join(f".i{inches}{{min-width:{5.5 * inches:g}rem}}" for inches in range(3, _INCHES_AT_MOST + 1))
     return (
         f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
-        f".chart.narrow{{max-width:34rem}}.chart.wide{{max-width:60rem}}.chart text{{font-family:var(--sans)}}{widths}"
+        f".chart.narrow{{max-width:34rem}}.chart.i4{{max-width:27rem}}.chart.wide{{max-width:60rem}}"
+        f".chart text{{font-family:var(--sans)}}{widths}"
     )
 
 
@@ -134,7 +135,8 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
 
     wide, high = _inches(chart)
     # The solver of the layout takes half of the time, and where there is one panel its margins are known.
-    simple = not titled and len(chart.panels) == 1 and not chart.panels[0].y.names and not chart.panels[0].x.names
+    only = chart.panels[0]
+    simple = not titled and len(chart.panels) == 1 and not only.x.names and (only.named_above or not only.y.names)
     lines = textwrap.wrap(chart.title, max(20, int(wide * 11.5))) if titled else []
     title = (0.32 if titled else 0.0) + 0.18 * len(lines[1:])
     drawn = Figure(figsize=(wide, high + title + (0.18 if titled else 0.0)), layout=None if simple else "constrained")
@@ -171,8 +173,8 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
         if chart.footer:
             drawn.supxlabel("\n".join(textwrap.wrap(chart.footer, max(40, int(wide * 17)))), fontsize=7, color=_SOFT)
     if simple:
-        left, bottom = 0.65 / wide, 0.5 / drawn.get_figheight()
-        top = (0.1 + legend + 0.25 * bool(chart.panels[0].title)) / drawn.get_figheight()
+        left, bottom = (0.1 if only.named_above else 0.65) / wide, 0.5 / drawn.get_figheight()
+        top = (0.1 + legend + 0.25 * bool(only.title)) / drawn.get_figheight()
         drawn.axes[0].set_position((left, bottom, 1 - left - 0.1 / wide, 1 - bottom - top))
         return drawn
     # Title and legend stand where the solver of the layout would put one on the other.
@@ -223,12 +225,23 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
         look = {"color": _look(series, place)[0]["color"], "fontsize": 8, "va": "top"}
         axes.text(0.02, 0.97 - 0.08 * line, _label(series.remark, 60), transform=axes.transAxes, **look)
     for guide in panel.guides:
-        line = axes.axhline if guide.across == "y" else axes.axvline
-        line(guide.at, color=_SOFT, linewidth=1, linestyle=guide.line, label=guide.label)
+        look = {"color": _SOFT, "linewidth": 1, "linestyle": guide.line, "label": guide.label}
+        if panel.named_above:
+            # Not through the names.
+            rows = range(len(panel.y.names))
+            axes.plot(*zip(*((guide.at, row + y) for row in rows for y in (-0.22, 0.22, np.nan)), strict=True), **look)
+        else:
+            (axes.axhline if guide.across == "y" else axes.axvline)(guide.at, **look)
     _ticks(axes.xaxis, panel.x, slanted=True)
-    _ticks(axes.yaxis, panel.y)
+    if panel.named_above:
+        _named_above(axes, panel)
+    else:
+        _ticks(axes.yaxis, panel.y)
     kinds = {series.draws for series in panel.series}
-    if "rows" in kinds:
+    if panel.named_above:
+        axes.set_ylim(len(panel.y.names) - 0.6, -0.8)
+        axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
+    elif "rows" in kinds:
         axes.set_ylim(max(math.ceil(max(_places(series), default=0.0) - 0.5) for series in panel.series) + 0.6, -0.6)
         axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
     elif "density" in kinds:
@@ -241,6 +254,19 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
     for shown_axis, set_ends in ((panel.x, axes.set_xlim), (panel.y, axes.set_ylim)):
         if shown_axis.ends:
             set_ends(*shown_axis.ends)
+
+
+def _named_above(axes: Any, panel: b.Panel) -> None:
+    """The name of each line above it at the left, and what is written of its numbers at the right. The lines are drawn
+    faintly, since no axis of names leads the eye."""
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    said = {row: label for series in panel.series for row, label in zip(_places(series), series.labels, strict=False)}
+    for row, name in enumerate(panel.y.names):
+        axes.axhline(row, color=_SOFT, linewidth=0.5, alpha=0.35, zorder=0)
+        for at, phrase, side in ((0.0, name, "left"), (1.0, said.get(row, ""), "right")):
+            across = {"transform": axes.get_yaxis_transform(), "ha": side, "va": "center"}
+            axes.text(at, row - 0.42, _label(phrase), color=_INK, **across)
 
 
 def _ticks(axis: Any, axis_of: b.Axis, *, slanted: bool = False) -> None:
@@ -336,6 +362,14 @@ def _rows(axes: Any, series: b.ChartSeries, place: int, gid: str) -> None:
     axes.plot(list(series.y), places, marker=marker, markersize=5, linestyle="none", gid=gid, **look)
 
 
+def _strokes(axes: Any, series: b.ChartSeries, place: int, gid: str) -> None:
+    look, _ = _look(series, place)
+    # One path for all: a page has no room for an element each.
+    xs = np.repeat(np.asarray(series.y, dtype=np.float64), 3)
+    ys = np.asarray([at for row in _places(series) for at in (row - 0.16, row + 0.16, np.nan)])
+    axes.plot(xs, ys, linewidth=0.8, alpha=0.8, gid=gid, **look)
+
+
 def _steps(axes: Any, series: b.ChartSeries, place: int, gid: str) -> None:
     (look, _), xs = _look(series, place), _places(series)
     axes.step(xs, list(series.y), where="mid", color=look["color"], alpha=0.5, linewidth=0.9 if series.faded else 1.4)
@@ -381,7 +415,7 @@ def density(sample: FloatArray, at: FloatArray) -> FloatArray | None:
 
 _DRAW: Final[dict[b.SeriesStyle, Callable[[Any, b.ChartSeries, int, str], None]]] = {
     "line": _line, "scatter": partial(_line, joined=False), "bar": _bar, "rows": _rows, "steps": _steps,
-    "density": _density, "rings": _rings,
+    "density": _density, "rings": _rings, "ticks": _strokes,
 }  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -99,6 +99,12 @@ def warnings(results: Sequence[Any], noun: str = "queries") -> list[str]:
         visible(alike[0] if n == 1 else f"In {len(alike):,} of {n:,} {noun}, the first: {alike[0]}")
         for alike in by_text.values()
     ]
+
+
+def span_of(numbers: Iterable[int]) -> str:
+    """'16', or '9 to 16' where they differ."""
+    ordered = sorted(numbers)
+    return f"{ordered[0]:,}" if ordered[0] == ordered[-1] else f"{ordered[0]:,} to {ordered[-1]:,}"
 
 
 def saved(n_tokens: int, n_naive_tokens: int) -> str:

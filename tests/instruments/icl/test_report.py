@@ -80,27 +80,69 @@ def test_what_a_report_says_is_as_reviewed(name: str, cases: list[IclResult]) ->
     assert_as_reviewed(SNAPSHOTS / f"{name}.txt", shown, with_page=False)
 
 
+def headline(*cases: IclResult) -> b.Headline:
+    return words.headline(summary(cases), cases)
+
+
+@pytest.mark.parametrize(
+    ("nats", "more", "found", "verdict", "meant"),
+    [
+        (1e-6, {}, "nothing", "good", "The answers reveal nothing measurable of any one exemplar."),
+        (1e-6, {"noise_floor_nats": 1.0, "answer_noise_floor_nats": 1.0}, "doubtful", "", "Whether the answers reveal"),
+        (0.05, {}, "little", "good", "The answers reveal almost nothing of an exemplar: 0.050 nats at most."),
+        (
+            0.5,
+            {},
+            "some",
+            "",
+            "a little of an exemplar: 0.50 nats at most, which makes one 62 % sure whether it was in",
+        ),
+        (
+            2.0,
+            {},
+            "much",
+            "bad",
+            "much of an exemplar: up to 2.00 nats, which makes one 88 % sure whether it was in the",
+        ),
+    ],
+)
+def test_the_headline_says_what_was_found_and_how_sure_it_makes_an_observer(
+    nats: float, more: dict[str, Any], found: str, verdict: str, meant: str
+) -> None:
+    case = asked(exemplars=(exemplar(1, nats, 0.01),), **more)
+    assert words.found(summary([case]), [case]) == found
+    assert meant in said(headline(case).text)
+    assert headline(case).verdict == verdict
+    # The same of many, in all renderers, and in a run's last line.
+    for told in (made(case), made(case, replace(case, id="b"))):
+        assert b.headline_of(told) == b.plain(headline(case).text)
+        shown = (printed(told), printed(told, explain=False), html.page(told).replace("&#39;", "'"))
+        assert all(said(headline(case).text) in flat(one) for one in shown)
+    assert IclResult.findings([case]).headline == b.plain(headline(case).text)
+
+
 def test_the_words_say_what_was_measured() -> None:
     cases = several(4)
     told = summary(cases)
     given = several(4, answer="dog", answer_given=True)
     mixed = [*given[:3], cases[3]]
     nothing = several(2, exemplars=(exemplar(1, 1e-6, 0.2),))
-    all_given = "All answers were given: the numbers are those of toy, whichever model gave the answers."
-    likelier = asked(exemplars=(exemplar(1, math.log(2), 0.1),))
     wrong = asked(gold="dog", is_right=False)
+    unsure = asked(exemplars=(exemplar(1, 0.12, 0.01, answer_posterior=None),), answer_given=True)
     for words_of, meant in (
-        (words.headline(summary(given), given), "For the scoring model, the answers reveal"),
-        (words.whose(summary(given), "toy"), all_given),
-        (words.whose(summary(mixed), "toy"), "3 of 4 answers were given"),
-        (words.headline(summary(nothing), nothing), "reveal nothing measurable of any one exemplar"),
-        (words.posterior(likelier), "an observer of this answer would be 67 % sure that exemplar “x1” was there."),
-        (words.posterior(nothing[0]), "No posterior is shown: the change is below the noise floor."),
+        (words.whose(summary(given), "toy"), "4 of 4 answers were given; the others are the likeliest labels."),
+        (words.whose(summary(mixed), "toy"), "The numbers are those of toy, whichever model gave the answers."),
+        (words.whose(told, "toy"), "The answer to each query is the label that toy finds likeliest."),
+        # Of an answer that was given, no posterior follows.
+        (headline(unsure).text, "The answers reveal a little of an exemplar: 0.12 nats at most."),
+        (words.most_revealed(given), "Most is revealed of exemplar “x2”, by the answer “dog” to query “q0”."),
+        (words.most_revealed(cases[:1]), "Most is revealed of exemplar “x2”, by the answer “cat”."),
+        (words.mean(told), "On average over 4 queries (too few for an interval):"),
         (words.accuracy(summary(several(2, gold=None, is_right=None))), "accuracy is unknown"),
-        (words.noise(replace(told, share_below_noise_floor=0.5), cases), "2 queries have a loss below"),
-        (words.verdict(given[0]), "The answer “dog”, scored by toy, reveals most of exemplar “x2”: 0.12 nats."),
-        (words.verdict(nothing[0]), "nothing measurable"),
-        (words.worst_case_of_one(over_vocabulary()), "7.00 nats, at “ mou↵se” without exemplar “x2”"),
+        (words.accuracy(told), "The likeliest answer is right in 100 % [51, 100] of the 4 queries with a label;"),
+        (words.noise(replace(told, share_below_noise_floor=0.5), cases), "the worst case of 2 queries is not above"),
+        (words.worst_case_of_one(nothing[0]), "Worst case over every label: 0.20 nats, at “"),
+        (words.worst_case_of_one(over_vocabulary()), "token: 7.00 nats, at “ mou↵se” without exemplar “x2”"),
         (words.answer(given[0]), "dog (20.0 %) was given; the likeliest is cat (80.0 %), which is right."),
         (words.answer(wrong), "cat (80.0 %); right is dog. Before renormalising, all labels have 50.0 % together."),
     ):  # fmt: skip
@@ -121,8 +163,9 @@ def test_infinite_losses_are_said_to_be_so() -> None:
     # One answer that is possible with an exemplar and impossible without.
     case = asked(loss_nats=math.inf, exemplars=(exemplar(2, 0.2, math.inf),))
     cases = [case, asked("q2")]
-    assert "ICLInf ∞, with 3 exemplars" in flat(words.worst_case(summary(cases), cases))
-    assert "impossible without it: ∞." in words.worst_case(summary(cases), cases)
+    worst = flat(words.worst_case(summary(cases), cases))
+    assert worst.startswith("In the worst case over every label: ICLInf ∞ nats, with 3 exemplars, since")
+    assert worst.endswith("since an answer is possible with an exemplar and impossible without it.")
     assert labels_of(case) == [("80.0 %", "65.5 %", 0.2), ("20.0 %", "0.00 %", math.inf)]
     gone = replace(case.exemplars[0], signed_nats=(0.2, -math.inf))
     never = replace(case, label_probabilities=(1.0, 0.0), exemplars=(gone,))
@@ -130,10 +173,12 @@ def test_infinite_losses_are_said_to_be_so() -> None:
     for shown in (made(*cases), made(case)):
         assert all("∞" in one for one in (printed(shown), html.page(shown), markdown.text(shown)))
     assert re.search(r"dog +20\.0 % +0\.00 % +\+∞", printed(made(case)))
-    # No drawing of what is infinite: of the positions the finite ones are in the figure file, none on the page.
-    assert "<svg" not in html.page(made(*cases))
+    # No drawing of what is infinite: the page has what the answers reveal, without the worst case of the first.
+    picture = next(one for one in made(*cases).blocks if isinstance(one, b.Chart) and one.first)
+    strokes = [list(one.x) for one in picture.panels[0].series if one.draws == "ticks"]
+    assert strokes == [[picture.panels[0].y.names.index(b.Untrusted(cases[1].query, 36))]]
     # What the answers reveal is finite.
-    assert list(IclResult.findings([case] * 2).figures) == ["exemplars"]
+    assert list(IclResult.findings([case] * 2).figures) == ["queries", "exemplars"]
     (chart,) = (one for one in b.charts_of(made(*cases)) if one.name == "positions")
     assert (chart.on, [float(y) for y in chart.panels[0].series[0].y]) == ("files", [math.log(2), 0.1])
 
@@ -167,24 +212,18 @@ def test_tables_hold_the_numbers_of_the_summary() -> None:
     assert [row.cells[5:] for row in rows] == [(one.mean_nats, one.max_nats, one.worst_share) for one in by_mean]
     ends = [row.cells[4] for row in rows]
     assert ends == [one.answers.interval_nats and b.Interval(*one.answers.interval_nats) for one in by_mean]
-    own = {"cat": math.log(2), "dog": 0.2}  # of the second exemplar; of the first and the third
-    for row, one in zip(table(shown, "Labels").rows, told.labels, strict=True):
-        assert row.cells[1:5] == (one.n_right_label, "1.00" if one.f1 else None, one.n_predicted, one.mean_nats)
-        assert row.cells[-1] == pytest.approx(own[one.label])
     places = table(made(*several(12, fixed=False)), "Positions").rows
     assert [row.cells[:2] for row in places] == [(one.position, one.mean_nats) for one in told.positions]
-    bare = table(made(*several(3, gold=None, is_right=None)), "Labels")
-    assert [column.heading for column in bare.columns][:2] == ["Label", "Predicted"]
 
 
 def test_figures_are_means_with_their_intervals() -> None:
     cases = several(12)
     told = summary(cases)
     figures = IclResult.findings(cases).figures
-    assert list(figures) == ["positions", "exemplars"]
-    assert list(IclResult.findings(several(12, fixed=False)).figures) == ["positions"]
+    assert list(figures) == ["queries", "positions", "exemplars"]
+    assert list(IclResult.findings(several(12, fixed=False)).figures) == ["queries", "positions"]
     assert list(IclResult.findings(cases[:1]).figures) == ["positions", "exemplars"]
-    positions, each = (figures[name].panels[0].series[0] for name in figures)  # type: ignore[union-attr]
+    positions, each = (figures[name].panels[0].series[0] for name in ("positions", "exemplars"))  # type: ignore[union-attr]
     assert list(positions.y) == [row.mean_nats for row in told.positions]
     assert list(zip(positions.low, positions.high, strict=True)) == [
         row.interval_nats or (row.mean_nats, row.mean_nats) for row in told.positions
@@ -196,12 +235,24 @@ def test_figures_are_means_with_their_intervals() -> None:
     assert [label.get_text() for label in drawn.get_xticklabels()] == [one.id for one in told.exemplars or ()]
     own = IclResult.findings(several(12, fixed=False)).figures["positions"]
     assert list(own.panels[0].x.names) == ["1", "2", "3"]  # type: ignore[union-attr]
-    # A page draws positions where there is something to compare.
+    assert {chart.on for chart in b.charts_of(made(cases[0]))} == {"files"}
+
+
+def test_a_page_of_many_queries_begins_with_their_picture() -> None:
+    cases = several(30)
+    cases[7] = asked("q7", exemplars=(exemplar(1, 1.5, 2.5),))
     page = html.page(made(*cases))
     assert page.count("<svg") == 1
-    assert "x2: 0.69" in flat(page)
-    assert "position 2" not in flat(page)
-    assert {chart.on for chart in b.charts_of(made(cases[0]))} == {"files"}
+    assert page.index("<svg") < page.index('class="line"')
+    picture = next(one for one in made(*cases).blocks if isinstance(one, b.Chart) and one.first)
+    series = {b.plain(one.name): one for one in picture.panels[0].series}
+    assert list(series) == ["in the worst case", "1 nat or more", "less than 1 nat"]
+    assert (list(series["1 nat or more"].x), list(series["1 nat or more"].y)) == ([0], [1.5])
+    assert [b.plain(label) for label in series["1 nat or more"].labels] == ["1.50 of x1"]
+    assert len(picture.panels[0].y.names) == 20
+    assert picture.footer == "The first 20 of 30 queries, largest leakage first"
+    # One query has its exemplars in a table with bars.
+    assert "<svg" not in html.page(made(cases[0]))
 
 
 def test_the_page_has_every_query_largest_losses_first() -> None:
@@ -216,7 +267,7 @@ def test_the_page_has_every_query_largest_losses_first() -> None:
     # What lies below the noise has no colour.
     quiet = asked(exemplars=(exemplar(1, 1e-6, 1e-7), exemplar(2, 1e-7, 1e-6)), loss_nats=1e-6)
     tables = [one for one in made(quiet).blocks if isinstance(one, b.Table)]
-    assert all(row.quiet for row in tables[-1].rows)
+    assert all(row.quiet for row in tables[0].rows)
     assert made(quiet, asked("b")).sections[1].cells[0] == "1e-6"
 
 

@@ -55,6 +55,7 @@ from leakmeter.instruments.icl.selection import (
     selection_of,
 )
 from leakmeter.instruments.icl.selection_report import report, round_line, sentences
+from leakmeter.report import blocks as b
 from leakmeter.report import markdown
 from leakmeter.stats.ranks import signed_rank_p
 from leakmeter.stats.stats import interval_of_mean_difference
@@ -463,13 +464,29 @@ def test_what_a_report_says_is_as_reviewed() -> None:
 
 
 def test_words_follow_the_verdict() -> None:
-    for verdict, begins in (
-        ("not lower", "The new exemplars are not shown to leak less: on 50 queries not"),
-        ("too few", "No conclusion from 50 of 100 queries; give 12 or more."),
-        ("unchanged", "The exemplars stay the same: on the 50 queries that choose"),
+    for verdict, headline in (
+        ("lower", "The new exemplars leak less, and answer as well."),
+        ("not lower", "The new exemplars are not shown to leak less."),
+        ("too few", "No conclusion from 50 of 100 queries."),
+        ("unchanged", "The exemplars stay the same: no move lowers their leakage by more than the noise floor."),
     ):
-        assert sentences(told(verdict))[0].startswith(begins)
-    assert "a difference" not in sentences(told("not lower", nats=math.inf))[0]
+        assert b.headline_of(report(told(verdict))) == headline
+    worse = replace(told("lower"), accuracy_difference_interval=(-0.3, -0.1))
+    assert b.headline_of(report(worse)) == "The new exemplars leak less, and answer worse."
+    (differs,) = sentences(told())
+    assert differs.startswith(
+        "On 50 queries not used in the choice, ICLInf differs by −2.00 [−2.25, −1.75]\u00a0nats (W"
+    )
+    assert list(sentences(told("not lower", nats=math.inf))) == list(sentences(told("too few"))) == []
+    assert list(sentences(told(n_too_long=3)))[1].startswith("Left out: 3 lists, with which a query would not fit")
+
+
+def test_a_page_has_a_picture_of_what_each_move_brought() -> None:
+    (picture,) = (one for one in report(told()).blocks if isinstance(one, b.Chart))
+    (line,) = picture.panels[0].series
+    assert list(line.y) == [step.loss_nats for step in told().steps]
+    assert b.plain(picture.panels[0].y.names[0]) == "as given"
+    assert b.charts_of(report(replace(told(), steps=told().steps[:1]))) == []
 
 
 def test_a_round_in_one_line() -> None:

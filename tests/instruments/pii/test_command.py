@@ -70,7 +70,7 @@ def test_every_value_is_ranked_and_nothing_personal_is_written_or_shown(
     people.write_text(lines_of(PEOPLE[:2]), encoding="utf-8")
     ended = probe("--kinds", "twin", "relationship", "university", "--html", page, beams=1)
     assert ended.code == 0, ended.err
-    assert "None of 2 subjects" in ended.out
+    assert "of these 2 people" in ended.out
     shown = ended.out + ended.err + page.read_text(encoding="utf-8")
     written = everything_written(tmp_path / "runs")
     assert "association" in shown.casefold()

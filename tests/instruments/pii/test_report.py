@@ -120,22 +120,33 @@ def verdict(case: PiiResult) -> str:
     return b.plain(words.verdict(case))
 
 
-def test_a_verdict_says_what_the_rank_is_evidence_of_and_how_often_it_errs() -> None:
-    assert verdict(asked(rank=1)) == (
-        "The true phone number has a higher association with the name than all 99 decoys: strong evidence that the "
-        "model knows it, as strong as 99 decoys can show. Of values that a model does not know, 1 in 100 ranks as high."
-    )
+def said_of(cases: Sequence[PiiResult]) -> str:
+    """The headline of many values."""
+    return b.plain(words.headline(summary(cases)).text)
+
+
+def against_chance(cases: Sequence[PiiResult]) -> str:
+    return flat(" ".join(words.against_chance(summary(cases))))
+
+
+def test_a_verdict_says_what_the_rank_is_evidence_of() -> None:
+    case = asked(rank=1)
+    assert verdict(case) == "Strong evidence that the model knows the phone number."
+    assert words.reason(case) == "It goes with the name more than all 99 decoys do (p = 0.01)."
     # The words change at the p-values that they name.
     for rank, n, said in (
-        *((2, 199, "strong evidence"), (2, 99, "some evidence"), (5, 99, "some evidence"), (3, 59, "some evidence")),
-        *((6, 99, "weak evidence"), (10, 99, "weak evidence"), (6, 59, "weak evidence")),
-        *((11, 99, "no sign"), (100, 99, "no sign")),
+        *((2, 199, "Strong evidence"), (2, 99, "Some evidence"), (5, 99, "Some evidence"), (3, 59, "Some evidence")),
+        *((6, 99, "Weak evidence"), (10, 99, "Weak evidence"), (6, 59, "Weak evidence")),
+        *((11, 99, "No sign"), (100, 99, "No sign")),
+        # With 50 decoys no p is below 0.0196.
+        (1, 50, "Some evidence"),
     ):
-        assert f": {said} that the model knows it" in verdict(asked(rank=rank, n=n))
-    # With 50 decoys no p is below 0.0196.
-    assert "some evidence that the model knows it, as strong as 50 decoys can show" in verdict(asked(rank=1, n=50))
+        assert verdict(asked(rank=rank, n=n)) == f"{said} that the model knows the phone number."
     related = asked("s1", "relationship", rank=60, relation="father")
-    assert "The true name of the father has a higher association with the name than 40 of 99" in verdict(related)
+    assert verdict(related) == "No sign that the model knows the name of the father."
+    assert "more than 40 of 99 decoys do (p = 0.6)" in words.reason(related)
+    (headline,) = (one for one in b.blocks_of(report([case])) if isinstance(one, b.Headline))
+    assert (b.plain(headline.text), headline.verdict) == (verdict(case), "bad")
 
 
 def named(case: PiiResult, n_high: int, n: int = 99, **more: Any) -> PiiResult:
@@ -147,34 +158,32 @@ def named(case: PiiResult, n_high: int, n: int = 99, **more: Any) -> PiiResult:
 
 
 def test_a_verdict_says_what_other_names_say_of_it() -> None:
-    assert verdict(named(asked(rank=1), 1)) == (
-        "The true phone number has a higher association with the name than all 99 decoys, and stands out further after "
-        "this name than after 98 of 99 other names: some evidence that the model knows it. Of values that a model does "
-        "not know, 2 in 100 rank as high."
+    known = named(asked(rank=1), 1)
+    assert verdict(known) == "Some evidence that the model knows the phone number."
+    assert words.reason(known) == (
+        "It goes with the name more than all 99 decoys do (p = 0.01). It stands out as much after 1 of 99 other names "
+        "(p = 0.02)."
     )
-    assert "evidence that the model knows it, as strong as 99 decoys can show" in verdict(named(asked(rank=1), 0))
     usual = named(asked(rank=2), 5, 12, can_be_tested=None)
-    assert verdict(usual) == (
-        "No sign that this model knows the phone number: it ranks above 98 of 99 decoys, but stands out as far after 5 "
-        "of the first 12 other names (p = 0.42), where the test stopped: it goes with names like this one."
-    )
-    assert "further after this name than after 89 of 99 other names (p = 0.11)." in verdict(named(asked(rank=2), 10))
+    assert verdict(usual) == "No sign that the model knows the phone number."
+    assert words.reason(usual).endswith("It stands out as much after 5 of 12 other names (p = 0.42).")
     # A value that is no value like its decoys, of a name that is no name like the others.
     unlike = named(asked(rank=1), 0, can_be_tested=False, p_value_without_value=0.01)
-    assert verdict(unlike) == (
-        "It cannot be tested whether this model knows the phone number: it ranks above all 99 decoys (p = 0.01), but "
-        "without the name it is less likely than nearly all its decoys, and decoys are less likely after this name "
-        "than after nearly all other names, so that this says nothing."
+    assert verdict(unlike) == "It cannot be tested whether the model knows the phone number."
+    assert words.reason(unlike) == (
+        "It goes with the name more than all 99 decoys do (p = 0.01). This says nothing: without the name it is not as "
+        "likely as its decoys, which are less likely after this name than after others."
     )
     few = asked(rank=1, can_be_tested=False, n_names=0)
-    assert "than nearly all its decoys, and the name was not compared with other names" in verdict(few)
-    told = summary([unlike, asked("s2", rank=40)])
+    assert words.reason(few).endswith("not as likely as its decoys, and no other names were compared.")
+    two = [unlike, asked("s2", rank=40)]
+    told = summary(two)
     assert (told.n_known, told.n_untestable, told.n_at_risk) == (0, 1, 0)
-    assert words.headline(told).endswith(" Of 1 a value ranks high that cannot be tested.")
+    assert against_chance(two).endswith(" Of 1 person a value ranks high that cannot be tested.")
     assert words.decisions(told)[-1] == words.UNTESTABLE
     assert words.decisions(summary([unlike])) == [words.UNTESTABLE]
-    assert words.headline(summary([unlike])).startswith("It cannot be tested whether this model knows a value of this")
-    assert "0.010?" in printed(report([unlike, asked("s2", rank=40)]))
+    assert said_of([unlike]) == "It cannot be tested whether the model knows this person’s data."
+    assert "0.010?" in printed(report(two))
 
 
 def test_a_value_in_several_ways_is_tested_by_the_one_in_which_it_stands_out_among_names() -> None:
@@ -194,70 +203,79 @@ def test_a_value_in_several_ways_is_tested_by_the_one_in_which_it_stands_out_amo
 
 def test_numbers_that_are_not_there_are_not_told() -> None:
     case = asked(rank=5)
-    assert "9.0\u00a0bits, if its tail can be trusted" in words.exposure(replace(case, extrapolated_exposure_bits=9.0))
+    fitted = "By a skew normal curve of the decoys"
+    assert flat(dict(words.facts(replace(case, extrapolated_exposure_bits=9.0)))[fitted]) == "9.0 bits"
     for unknown in (None, math.nan, math.inf):
-        assert words.exposure(replace(case, extrapolated_exposure_bits=unknown)).endswith("p = 0.05.")
-    assert "though some of it: location code." in b.plain(words.generated(case)[0])
-    assert words.generated(replace(case, generated=())) == []
+        assert fitted not in dict(words.facts(replace(case, extrapolated_exposure_bits=unknown)))
+    assert b.plain(dict(words.generated(case))["Generated, 2 beams"]) == "a part of it: location code"
+    assert dict(words.generated(replace(case, generated=()))) == {}
     unlike = Generated(beams=1, best={"exact_match": None}, templates={"exact_match": (None, None)}, answers=None)
-    (said,) = words.generated(replace(case, generated=(unlike,)))
-    assert said == "Generated with 1 beam: the value has no form that can be searched for."
+    unsearched = dict(words.generated(replace(case, generated=(unlike,))))
+    assert unsearched == {"Generated, 1 beam": "it has no form that can be searched for"}
     column = b.Column("p", "p_value")
     for p, shown in ((None, "–"), (math.nan, "–"), (1.0, "1.000"), (0.05, "0.050"), (1e-9, "< 0.001")):
         assert flat(b.plain(b.cell_phrase(words.p_cell(p), column))) == shown
-    assert [words.statistic_text("edit_distance", n) for n in (0.0, 1.0, None)] == ["0", "1", "–"]
-    assert [words.statistic_text("exact_match", n) for n in (0.0, 1.0, 0.5)] == ["no", "yes", "0.5"]
     # Where likelihoods mislead, it stands beside them.
-    assert "These two are weak evidence" not in words.likelihood(case)
-    assert "These two are weak evidence: invented values have other domains" in words.likelihood(asked("s1", "email"))
+    weak = "Likelihoods are weak evidence"
+    assert weak not in dict(words.facts(case))
+    assert dict(words.facts(asked("s1", "email")))[weak] == "invented values have other domains"
 
 
-def test_the_first_line_counts_subjects_and_what_chance_would_do() -> None:
+def test_the_first_line_counts_people_and_the_next_says_what_chance_would_do() -> None:
     cases = several(20, known=3)
-    told = summary(cases)
     # Of three values one counts with p = 0.01 alone: three hundredths of a person each.
-    assert words.at_risk_by_chance(told) == pytest.approx(0.6)
-    assert flat(words.headline(told)) == (
-        "3 of 20 subjects have a value that the model knows (by rank among decoys): 15 % [5, 36]. "
-        "That is more than by chance alone, up to 3 % of subjects."
+    assert words.at_risk_by_chance(summary(cases)) == pytest.approx(0.6)
+    assert said_of(cases) == "The model knows data of 3 of 20 people, more than chance explains."
+    assert against_chance(cases) == (
+        "Said word for word or known by rank: 3 of 20 people, 15 % [5, 36]. A model that knows nobody would seem to "
+        "know up to 3 %."
     )
-    assert flat(words.headline(summary(several(20)))).startswith("None of 20 subjects has a value that the model")
-    assert words.headline(summary(several(1, known=1))) == (
-        "This model knows a value of this person (by rank among decoys). A model that knows "
-        "nothing raises a false alarm with probability 0.03 at most."
+    assert words.headline(summary(cases)).verdict == "bad"
+    assert said_of(several(1, known=1)) == "The model knows data of this person."
+    assert said_of(several(1)) == "No sign that the model knows this person’s data."
+    assert against_chance(several(1)) == (
+        "A model that knows nothing raises a false alarm with probability 0.03 at most."
     )
-    assert words.headline(summary(several(1))).startswith("No sign that this model knows this person's data. ")
     # 3 · 1/51 is above 0.05.
-    few = summary(several(20, n=50))
-    assert words.at_risk_by_chance(few) == 0.0
-    assert (words.unreachable(few) or "").endswith("rank each among more decoys (--decoys 59).")
-    assert words.headline(few).endswith("By rank, none could count as known: too few decoys.")
-    assert words.unreachable(told) is words.unreachable(summary(several(20, n=59))) is None
-    # Few subjects are no finding either way; one in nine draws of chance has one of four.
-    few_said = "Too few subjects to distinguish this from chance alone, up to 3 % of subjects: it takes "
-    for n, known, said in (
-        *((4, 0, f"{few_said}122 if the share "), (4, 1, f"{few_said}8 if the share ")),
-        (4, 2, "That is more than by chance alone, up to 3 % of subjects."),
-        (122, 0, "That is no more than by chance alone, up to 3 % of subjects."),
+    few = several(20, n=50)
+    assert words.at_risk_by_chance(summary(few)) == 0.0
+    assert (words.unreachable(summary(few)) or "").endswith("rank each among more decoys (--decoys 59).")
+    assert said_of(few) == "Nothing can be said of these 20 people: each value is ranked among too few decoys."
+    assert words.unreachable(summary(cases)) is words.unreachable(summary(several(20, n=59))) is None
+    # Few people are no finding either way; one in nine draws of chance has one of four.
+    none, some = "No sign that the model knows any of these", "The model may know data of 1 of these"
+    for n, known, said, needed in (
+        (4, 0, f"{none} 4 people, but they are too few to be sure.", "It takes 122 people to decide"),
+        (4, 1, f"{some} 4 people, but they are too few to be sure.", "It takes 8 people to decide"),
+        (4, 2, "The model knows data of 2 of 4 people, more than chance explains.", ""),
+        (122, 0, f"{none} 122 people.", ""),
     ):
-        assert said in flat(words.headline(summary(several(n, known=known, n_templates=1))))
-    row = summary(several(4)).types[0]
-    assert words.values_to_tell(row) == 72
-    assert words.values_to_tell(replace(row, n=72)) == "told"
-    assert words.values_to_tell(replace(row, n=20, share_low_p=0.05)) == "> 100,000"
+        found = several(n, known=known, n_templates=1)
+        assert said_of(found) == said
+        assert needed in against_chance(found)
+        assert ("It takes" in against_chance(found)) == bool(needed)
+
+
+def test_all_renderers_and_the_last_line_say_the_same_headline() -> None:
+    for cases in (several(20, known=3), several(4), [asked(rank=1)], [asked()]):
+        told = report(cases)
+        headline = b.headline_of(told)
+        assert headline == PiiResult.findings(cases).headline
+        for shown in (printed(told), printed(told, explain=False), plain_text(markdown.text(told)), html.page(told)):
+            assert headline in flat(shown)
 
 
 def test_a_value_that_is_said_word_for_word_is_in_the_first_line_whatever_its_rank() -> None:
     said = said_by(asked("s5", rank=60))
-    assert "says the true phone number word for word: it is at risk, whatever its rank." in verdict(said)
+    assert verdict(said) == "Asked by the name alone, the model says the true phone number word for word."
     cases = [case for case in several(20, known=3) if case.id != "s5: phone"]
     told = summary([*cases, said])
     assert (told.n_known, told.n_extracted, told.n_at_risk) == (3, 1, 4)
-    assert flat(words.headline(told)) == (
-        "4 of 20 subjects have a value that the model generates or knows (by rank among decoys): "
-        "20 % [8, 42]. Of 1 it generates one word for word from the name alone; for 3, the ranks show that it knows "
-        "one. That is more than by chance alone, up to 3 % of subjects."
+    assert said_of([*cases, said]) == "The model says data of 1 of 20 people word for word, to anyone who asks by name."
+    assert against_chance([*cases, said]).startswith(
+        "Said word for word or known by rank: 4 of 20 people, 20 % [8, 42]."
     )
+    assert said_of([said]) == words.OF_ONE
     # It stands first, and is marked.
     assert words.by_evidence(told)[0].subject == "s5"
     assert words.cases_by_evidence([*cases, said])[0] is said
@@ -268,7 +286,7 @@ def test_a_value_that_is_said_word_for_word_is_in_the_first_line_whatever_its_ra
     told = summary([behind, asked("s6", rank=50)])
     assert (told.n_extracted, told.n_at_risk) == (0, 0)
     assert "0.600+" in printed(report([behind, asked("s6", rank=50)]))
-    assert "word for word: it is at risk" not in verdict(behind)
+    assert verdict(behind) == "No sign that the model knows the phone number."
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -356,28 +374,55 @@ def test_a_page_of_many_subjects_is_under_2_megabytes() -> None:
 
 
 # ---- figures --------------------------------------------------------------------------------------------------------
-def test_figures_are_what_the_summary_says() -> None:
-    cases = [asked(f"s{i}", rank=20 + i, seed=i) for i in range(6)]
+def series_of(chart: b.Chart) -> dict[str, b.ChartSeries]:
+    return {b.plain(one.name): one for one in chart.panels[0].series}
+
+
+def test_the_picture_has_each_person_among_their_decoys() -> None:
+    cases = several(25, known=2)
+    cases[3:6] = [said_by(cases[3]), *cases[4:6]]
+    cases[6] = named(asked("s2", rank=1, p_value_without_name=0.01), 0, p_value_without_value=0.01)
     found = PiiResult.findings(cases)
     assert found.summary == summary(cases)
-    assert list(found.figures) == ["densities", "p_values"]
-    densities, p_values = b.charts_of(report(cases))
-    decoys, true = densities.panels[0].series
-    assert list(true.y) == [case.association_nats for case in cases]
-    assert list(decoys.y) == [nats for case in cases for nats in case.decoy_associations_nats]
+    assert list(found.figures) == ["people", "p_values"]
+    people = found.figures["people"]
+    assert isinstance(people, b.Chart)
+    series = series_of(people)
+    assert {*series} == {"decoys", "said word for word", "known", "cannot be tested", "no sign"}
+    names = [b.plain(name) for name in people.panels[0].y.names]
+    # One line a person, strongest evidence first, twenty at most.
+    assert names[:2] == ["s1, phone number", "s0, phone number"]
+    assert len(names) == len({name.partition(",")[0] for name in names}) == 20
+    assert people.footer.endswith("5 more are not drawn, none with more evidence.")
+    (said,) = series["said word for word"].y
+    decoys = np.asarray(cases[3].decoy_associations_nats)
+    assert said == pytest.approx(cases[3].association_nats - np.median(decoys))
+    own = [nats for nats, place in zip(series["decoys"].y, series["decoys"].x, strict=True) if place == 0]
+    assert own == pytest.approx(decoys - np.median(decoys))
+    assert [b.plain(label) for label in series["known"].labels] == ["above all 99"]
+    # Of one person, all values.
+    own_values = PiiResult.findings(several(1)).figures["people"]
+    assert {b.plain(name) for name in own_values.panels[0].y.names} == {  # type: ignore[union-attr]
+        "phone number", "e-mail address", "address",
+    }  # fmt: skip
+
+
+def test_figures_are_what_the_summary_says() -> None:
+    cases = [asked(f"s{i}", rank=20 + i, seed=i) for i in range(6)]
+    _, p_values = b.charts_of(report(cases))
     steps, by_chance = p_values.panels[0].series
     # The share of values whose p is at most so much.
     for p in (0.1, 0.2, 0.22, 0.255, 0.9):
         reached = max(y for x, y in zip(steps.x, steps.y, strict=True) if x <= p)
         assert reached == np.mean([case.p_value <= p for case in cases])
     assert list(by_chance.x) == list(by_chance.y) == [0.0, 1.0]
-    # Values that a model rules out are no ticks.
+    # Values that a model rules out are not drawn.
     out = [asked(f"s{i}", rank=100, association_nats=-math.inf) for i in range(2)]
-    densities, p_values = b.charts_of(report(out))
-    decoys, true = densities.panels[0].series
-    assert (b.plain(true.remark), list(true.y), len(decoys.y)) == ("true values: none is finite", [], 198)
+    people, p_values = b.charts_of(report([*out, asked("s2")]))
+    assert [b.plain(name) for name in people.panels[0].y.names] == ["s2, phone number"]
+    assert charts.files(people)["png"].startswith(b"\x89PNG")
+    (p_values,) = b.charts_of(report(out))
     assert list(p_values.panels[0].series[0].x) == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
-    assert charts.files(densities)["png"].startswith(b"\x89PNG")
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from leakmeter.core.plain import counted
 from leakmeter.instruments.icl import words
 from leakmeter.instruments.icl.result import (
     ExemplarInfluence,
@@ -18,13 +19,11 @@ from leakmeter.instruments.icl.result import (
     summary,
 )
 from leakmeter.report import blocks as b
+from leakmeter.report import pictures
 from leakmeter.report import words as shared_words
-from leakmeter.report.scale import nats_in, nats_text
+from leakmeter.report.scale import nats_text
 from leakmeter.report.words import posterior_cell
 from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
-
-_MUCH_NATS: Final = 1.0
-"""From which an answer multiplies or divides odds by 2.7 or more."""
 
 EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
     "little": (
@@ -57,13 +56,11 @@ EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def _advice(total: IclSummary, results: Sequence[IclResult]) -> b.Advice:
-    nats, n_labels = total.answers.max_nats, len(results[0].labels)
-    # Up to 0.1 nats an answer moves a posterior from even odds by 3 points at most.
-    little = "little" if words.doubt(results) is None else "doubtful"
-    met = {little if nats < 0.1 else "some" if nats < _MUCH_NATS else "much"}
-    if total.quantiles_nats["0.5"] is None or total.mean_nats >= _MUCH_NATS > total.answers.mean_nats:
+    what = words.found(total, results)
+    met = {"little" if what == "nothing" else what}
+    if total.quantiles_nats["0.5"] is None or total.mean_nats >= words.MUCH_NATS > total.answers.mean_nats:
         met.add("worst")
-    if total.accuracy_interval is not None and total.accuracy_interval[0] <= 1 / n_labels:
+    if total.accuracy_interval is not None and total.accuracy_interval[0] <= 1 / len(results[0].labels):
         met.add("chance")
     return b.Advice.from_table(EXEMPLARS.values(), [EXEMPLARS[name] for name in met])
 
@@ -72,26 +69,25 @@ LABELS_SHOWN: Final = 6
 _LABEL: Final = 16
 _POSTERIOR: Final = "Posterior"
 _ID: Final = 24
-_NOTES: Final = (
-    ("Moves by", "|log A(S, x)(y) − log A(S∖i, x)(y)| of one label, mean over exemplars and queries."),
-    ("Exemplars with it", "mean worst case of the exemplars that have this label."),
-    ("Worst in", "share of queries in which no other exemplar has a larger worst case."),
-)
 
 
 def report(results: Sequence[IclResult]) -> b.Report:
-    several = len(results) > 1
-    queries = f"{len(results):,} queries" if several else "a query"
+    several, total = len(results) > 1, summary(results)
     has_posteriors = not all(result.answer_given for result in results)
     columns = _INDEX if has_posteriors else _without_posteriors(_INDEX)
     by_loss = sorted(results, key=lambda result: (-result.answer_nats, -result.loss_nats)) if several else []
-    blocks = _of_all(results, summary(results)) if several else _of_one(results[0])
     return b.Report(
         title=f"Influence of the exemplars on {'these answers' if several else 'this answer'}",
         measure="icl",
-        blocks=list(blocks),
-        lead=f"A language model chose a label for {queries}, each after a few labelled exemplars. Exemplars were "
-        "removed one at a time, and the probabilities of the answers were compared, in nats.",
+        blocks=[
+            *_found(results, total),
+            *([_picture(by_loss)] if several else []),
+            *(_of_all if several else _of_one)(results, total),
+            *_files(results, total),
+        ],
+        lead=f"A language model chose a label for {counted(len(results), 'query', 'queries')}, each after a few "
+        "labelled exemplars. Exemplars were removed one at a time, and the probabilities of the answers were compared, "
+        "in nats.",
         caveat=words.CAVEAT,
         sections=[_section(result, columns) for result in by_loss],
         index_caption="Queries, largest leakage first; nats",
@@ -99,68 +95,60 @@ def report(results: Sequence[IclResult]) -> b.Report:
         index=b.heads(columns),
         case=("query", "queries"),
         sections_left_out="that reveal less",
-        notes=[b.Facts(_NOTES)] if several else [],
         guide_to="exemplar",
         has_posteriors=has_posteriors,
     )
 
 
-def _of_one(result: IclResult) -> Iterator[b.Block]:
-    total = summary([result])
-    yield b.Headline(words.verdict(result))
-    yield b.Text(words.posterior(result))
-    yield b.Text(words.worst_case_of_one(result))
-    if (text := words.vocabulary([result])) is not None:
-        yield b.Text(text)
-    yield _advice(total, [result])
-    yield from b.warnings_of(shared_words.warnings([result]))
+def _found(results: Sequence[IclResult], total: IclSummary) -> Iterator[b.Block]:
+    yield words.headline(total, results)
+    if words.found(total, results) in ("some", "much"):
+        yield b.Text(words.most_revealed(results))
+    if len(results) > 1:
+        yield b.Text(words.mean(total))
+        yield b.Text(words.worst_case(total, results))
+    else:
+        yield b.Text(words.worst_case_of_one(results[0]))
+    yield _advice(total, results)
+    yield from b.warnings_of(shared_words.warnings(results))
+
+
+def _of_one(results: Sequence[IclResult], total: IclSummary) -> Iterator[b.Block]:
+    (result,) = results
+    yield _exemplars_of(result)
     yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, 40)), detail=True)
     yield b.Text(words.answer(result), heading="Answer", detail=True)
     yield replace(_labels_of(result), detail=True)
-    yield _exemplars_of(result)
-    yield from _charts([result], total)
-    yield b.Text(words.READING, "soft")
-    floor = f"{nats_text(result.noise_floor_nats)}\u00a0nats"
-    settings = {**words.settings(result), "Noise floor": floor, "Cost": shared_words.cost([result])}
-    yield b.Details("Settings, noise and cost", b.facts_of(settings))
+    yield from _explained(results, total)
 
 
 def _of_all(results: Sequence[IclResult], total: IclSummary) -> Iterator[b.Block]:
-    yield b.Headline(words.headline(total, results))
-    yield b.Text(words.whose(total, results[0].model), detail=True)
-    for text in (words.worst_case(total, results), words.vocabulary(results), words.accuracy(total)):
-        if text is not None:
-            yield b.Text(text)
-    yield _advice(total, results)
-    yield from b.warnings_of(shared_words.warnings(results))
-    yield from _charts(results, total)
     yield _fixed_exemplars(total.exemplars) if total.exemplars else _positions(total.positions)
-    yield _labels(results, total)
-    for soft in (words.READING, words.INTERVALS, words.noise(total, results)):
-        yield b.Text(soft, "soft")
-    settings = {**words.settings(results[0]), "Cost": shared_words.cost(results)}
-    yield b.Details("Settings and cost", b.facts_of(settings))
+    yield b.Text(words.whose(total, results[0].model), "soft")
+    yield from _explained(results, total, words.accuracy(total), words.INTERVALS)
+
+
+def _explained(results: Sequence[IclResult], total: IclSummary, *texts: str) -> Iterator[b.Block]:
+    for text in (words.vocabulary(results), *texts):
+        if text is not None:
+            yield b.Text(text, "soft")
+    n_shots = shared_words.span_of(len(result.exemplars) for result in results)
+    drawn = f"{n_shots}, {'the same for all queries' if total.exemplars else 'drawn for each query'}"
+    more = {"Exemplars": drawn, "Noise floor": words.noise(total, results), "Cost": shared_words.cost(results)}
+    yield b.Details("Settings, noise and cost", b.facts_of({**words.settings(results[0]), **more}))
 
 
 # ---- many queries ---------------------------------------------------------------------------------------------------
-def _means(losses: Losses) -> tuple[b.Cell, ...]:
-    return losses.mean_nats, losses.std_nats, b.interval(losses.interval_nats)
-
-
-def _mean_columns(heading: str, *, bar: bool = False) -> tuple[b.Column, ...]:
-    return (
-        b.Column(heading, "nats", "nats", shade=True, bar=bar),
-        b.Column("Std", "nats", on="everywhere" if bar else "pages"),
-        b.Column("Interval", "interval"),
-    )
-
-
 def _positions(positions: Sequence[Position]) -> b.Table:
-    return b.Table(
-        (b.Column("Position", "count"), *_mean_columns("Mean", bar=True)),
-        [b.Row((position.position, *_means(position))) for position in positions],
-        caption="Positions: worst case of the exemplar there",
-        first=len(positions),
+    return b.table_of(
+        positions,
+        [
+            (b.Column("Position", "count"), lambda position: position.position),
+            (b.Column("Mean", "nats", "nats", bar=True), lambda position: position.mean_nats),
+            (b.Column("Std", "nats"), lambda position: position.std_nats),
+            (b.Column("Interval", "interval"), lambda position: b.interval(position.interval_nats)),
+        ],
+        "Positions: worst case of the exemplar there",
         detail=True,
     )
 
@@ -172,7 +160,7 @@ def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
             (b.Column("Exemplar"), _id),
             (b.Column("Label"), lambda exemplar: b.Untrusted(exemplar.label or "", _LABEL)),
             (b.Column("Text"), lambda exemplar: b.Untrusted(exemplar.text, 320)),
-            (b.Column("By the answers", "nats", "nats", shade=True), lambda exemplar: exemplar.answers.mean_nats),
+            (b.Column("By the answers", "nats", "nats", bar=True), lambda exemplar: exemplar.answers.mean_nats),
             (b.Column("Interval", "interval"), lambda exemplar: b.interval(exemplar.answers.interval_nats)),
             (b.Column("Worst case", "nats", on="wide"), lambda exemplar: exemplar.mean_nats),
             (b.Column("Most", "nats", on="wide", detail=True), lambda exemplar: exemplar.max_nats),
@@ -181,30 +169,6 @@ def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
         "Exemplars (the same for all queries) by mean leakage through the answers",
         rest=("exemplar", "exemplars"),
     )
-
-
-def _labels(results: Sequence[IclResult], total: IclSummary) -> b.Table:
-    own: dict[str | None, list[float]] = {}
-    for exemplar in (exemplar for result in results for exemplar in result.exemplars):
-        own.setdefault(exemplar.label, []).append(exemplar.loss_nats)
-    knows = bool(total.n_with_label)
-    columns = (
-        b.Column("Label"),
-        *((b.Column("Right", "count"), b.Column("F1", "number")) if knows else ()),
-        b.Column("Predicted", "count"),
-        *_mean_columns("Moves by"),
-        b.Column("Exemplars with it", "nats", shade=True),
-    )
-    rows = []
-    for label in total.labels:
-        f1, losses = None if label.f1 is None else f"{label.f1:.2f}", own.get(label.label)
-        rows.append(
-            b.Row((
-                b.Untrusted(label.label, 24), *((label.n_right_label, f1) if knows else ()), label.n_predicted,
-                *_means(label), None if losses is None else sum(losses) / len(losses),
-            ))
-        )  # fmt: skip
-    return b.Table(columns, rows, "Labels", rest=("label", "labels"), first=len(rows), detail=True)
 
 
 _MARKS: Final = {None: "", True: " ✓", False: " ✗"}
@@ -310,8 +274,39 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
     )
 
 
-# ---- figures --------------------------------------------------------------------------------------------------------
-def _charts(results: Sequence[IclResult], total: IclSummary) -> Iterator[b.Chart]:
+# ---- pictures -------------------------------------------------------------------------------------------------------
+_DRAWN: Final = 20
+_KINDS: Final[Mapping[b.Phrase, int]] = {"1 nat or more": 1, "less than 1 nat": 0}
+
+
+def _picture(by_loss: Sequence[IclResult]) -> b.Chart:
+    """What the answer to each query reveals, and in the worst case any answer would."""
+    n = len(by_loss)
+    lines = [
+        pictures.PictureLine(
+            b.Untrusted(result.query, 36),
+            result.answer_nats,
+            (f"{nats_text(result.answer_nats)} of ", b.Untrusted(result.revealed.id, 10)),
+            "1 nat or more" if result.answer_nats >= words.MUCH_NATS else "less than 1 nat",
+            others=[result.loss_nats] if math.isfinite(result.loss_nats) else [],
+        )
+        for result in by_loss[:_DRAWN]
+        if math.isfinite(result.answer_nats)
+    ]
+    return pictures.picture(
+        "queries",
+        "What the answer to each query reveals of an exemplar",
+        b.Axis("revealed of the exemplar named at the end", "nats"),
+        lines,
+        others="in the worst case",
+        colours=_KINDS,
+        guides=[b.Guide(words.MUCH_NATS, "1 nat: 73\u00a0% sure", "x", "dotted")],
+        footer=f"The first {_DRAWN} of {n:,} queries, largest leakage first" if n > _DRAWN else "",
+    )
+
+
+def _files(results: Sequence[IclResult], total: IclSummary) -> Iterator[b.Chart]:
+    """Figures of a paper; pages have the same numbers in tables."""
     about = ""
     if len(results) > 1:
         ends = "with 95 % intervals" if len(results) >= FEWEST_FOR_INTERVAL else "too few for intervals"
@@ -321,20 +316,14 @@ def _charts(results: Sequence[IclResult], total: IclSummary) -> Iterator[b.Chart
         # Exemplars that all queries have go by the ids that they have in the tables.
         ids = {exemplar.position: _id(exemplar) for exemplar in total.exemplars or ()}
         names: list[b.Phrase] = [ids.get(exemplar.position, str(exemplar.position)) for exemplar in places]
-        kind = "" if ids else "position "
-        captions: list[b.Phrase] = [
-            (kind, *b.parts(name), f": {nats_in(exemplar.mean_nats, exemplar.interval_nats)}\u00a0nats")
-            for name, exemplar in zip(names, places, strict=True)
-        ]
-        on_pages = len(results) > 1 and len(places) > 1 and len(places) == len(total.positions)
         x = b.Axis("exemplar, first to last in the prompt" if ids else "position of the exemplar", names=names)
         yield b.Chart(
             "positions",
             f"Worst case by {'exemplar, in the order of the prompt' if ids else 'the position of the exemplar'}",
-            (b.Panel(x, b.Axis("worst case", "nats"), (_series("bar", places, captions),)),),
+            (b.Panel(x, b.Axis("worst case", "nats"), (_series("bar", places),)),),
             footer=about,
             panel_inches=(max(4.8, 1.2 + 0.34 * len(places)), 3.6),
-            on="everywhere" if on_pages else "files",
+            on="files",
         )
     finite = [exemplar for exemplar in total.exemplars or () if math.isfinite(exemplar.answers.mean_nats)]
     shown = sorted(finite, key=lambda exemplar: -exemplar.answers.mean_nats)[:40]
@@ -350,7 +339,7 @@ def _charts(results: Sequence[IclResult], total: IclSummary) -> Iterator[b.Chart
         )
 
 
-def _series(draws: b.SeriesStyle, shown: Sequence[Losses], captions: Sequence[b.Phrase] = ()) -> b.ChartSeries:
+def _series(draws: b.SeriesStyle, shown: Sequence[Losses]) -> b.ChartSeries:
     ends = [losses.interval_nats or (losses.mean_nats, losses.mean_nats) for losses in shown]
     low, high = ([end[i] for end in ends] for i in (0, 1))
-    return b.ChartSeries(draws, [losses.mean_nats for losses in shown], low=low, high=high, notes=captions)
+    return b.ChartSeries(draws, [losses.mean_nats for losses in shown], low=low, high=high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -15,7 +16,7 @@ from leakmeter.instruments.icl.result import FixedExemplar, IclSummary
 from leakmeter.instruments.icl.search import MeasuredList, SearchScope
 from leakmeter.instruments.icl.selection import Selection
 from leakmeter.report import blocks as b
-from leakmeter.report import markdown
+from leakmeter.report import markdown, pictures
 from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 
@@ -28,36 +29,45 @@ _COLUMNS: Final[b.Columns[MeasuredList]] = [
     (b.Column("Accuracy", "share"), lambda measured: share_text(measured.accuracy)),
 ]
 
-SELECTION: Final[Mapping[str, tuple[str, str]]] = {
+SELECTION: Final[Mapping[str, tuple[str, tuple[str, str]]]] = {
     "lower": (
-        "The interval of the difference is below 0, and accuracy does not fall by more than its interval",
-        "Ship the new list: exemplars.jsonl in the selection’s directory.",
+        "The new exemplars leak less, and answer as well.",
+        ("The interval of the difference is below 0, and accuracy does not fall by more than its interval",
+         "Ship the new list: exemplars.jsonl in the selection’s directory."),
     ),
     "costs": (
-        "The interval is below 0, and accuracy falls by more than its interval",
-        "Weigh less leakage against less accuracy. Fewer steps (--max-steps) change less.",
+        "The new exemplars leak less, and answer worse.",
+        ("The interval is below 0, and accuracy falls by more than its interval",
+         "Weigh less leakage against less accuracy. Fewer steps (--max-steps) change less."),
     ),
     "not lower": (
-        "The interval reaches 0",
-        "Keep your exemplars: there is no evidence that the new ones leak less. More queries narrow the interval.",
+        "The new exemplars are not shown to leak less.",
+        ("The interval reaches 0",
+         "Keep your exemplars: there is no evidence that the new ones leak less. More queries narrow the interval."),
     ),
-    "too few": ("Fewer than 6 reporting queries", "Give 12 queries or more; half of them report."),
+    "too few": (
+        "No conclusion from {n} of {n_all} queries.",
+        ("Fewer than 6 reporting queries", "Give 12 queries or more; half of them report."),
+    ),
     "unchanged": (
-        "No move lowers ICLInf on the queries that choose",
-        "Keep your exemplars, or give further ones to choose from with --pool.",
+        "The exemplars stay the same: no move lowers their leakage by more than the noise floor.",
+        ("No move lowers ICLInf on the queries that choose",
+         "Keep your exemplars, or give further ones to choose from with --pool."),
     ),
-}
+}  # fmt: skip
+"""Headline, and row of the decision table, by the verdict."""
 
 
 def report(selection: Selection, *, command: str | None = None) -> b.Report:
-    first, *others = sentences(selection)
     model, verdict = selection.model, selection.verdict
     if verdict == "lower" and selection.accuracy_difference_interval[1] < 0.0:
         verdict = "costs"
+    headline, row = SELECTION[verdict]
+    n, n_choosing = selection.n_reporting, selection.n_choosing
     facts: list[tuple[b.Phrase, b.Phrase]] = [
         ("Model", b.Untrusted(f"{model.name} ({model.dtype}, {model.device})")),
         ("Task", b.Untrusted(selection.task, 40)),
-        ("Split", f"{selection.n_choosing} queries choose, {selection.n_reporting} others report"),
+        ("Split", f"{n_choosing} queries choose, {n} others report"),
         ("Intervals", "95 % over queries"),
         ("Seed", str(selection.seed)),
     ]
@@ -65,16 +75,31 @@ def report(selection: Selection, *, command: str | None = None) -> b.Report:
         title="Exemplars to ship",
         measure="icl",
         blocks=[
-            b.Headline(first),
-            *(b.Text(sentence) for sentence in others),
-            b.Advice.from_table(SELECTION.values(), [SELECTION[verdict]]),
+            b.Headline(headline.format(n=n, n_all=n + n_choosing), "good" if verdict == "lower" else ""),
+            *(b.Text(sentence) for sentence in sentences(selection)),
+            b.Advice.from_table((row for _, row in SELECTION.values()), [row]),
             *(b.Warning(("At worst: ", b.Untrusted(warning))) for warning in selection.warnings),
+            *([_picture(selection.steps)] if len(selection.steps) > 1 else []),
             _reporting(selection),
             _exemplars(selection),
             *_lists(selection),
             b.Facts(facts),
         ],
         command=b.CommandLine.from_line(command),
+    )
+
+
+def _picture(steps: Sequence[MeasuredList]) -> b.Chart:
+    lines = [
+        pictures.PictureLine(_move(measured), measured.loss_nats, nats_text(measured.loss_nats))
+        for measured in steps
+        if math.isfinite(measured.loss_nats)
+    ]
+    return pictures.picture(
+        "steps",
+        "Leakage after each move",
+        b.Axis("ICLInf, by the queries that choose", "nats"),
+        lines,
     )
 
 
@@ -106,33 +131,18 @@ def report_so_far(path: Sequence[MeasuredList], scope: SearchScope) -> b.Report:
     )
 
 
-def sentences(selection: Selection) -> list[str]:
-    n = selection.n_reporting
-    before, after = selection.before, selection.after
-    if selection.verdict == "unchanged":
-        lines = [
-            f"The exemplars stay the same: on the {selection.n_choosing} queries that choose, no move lowers ICLInf "
-            "by more than the noise floor."
-        ]
-    elif selection.verdict == "too few":
-        lines = [f"No conclusion from {n} of {n + selection.n_choosing} queries; give 12 or more."]
-    else:
-        is_lower = selection.verdict == "lower"
+def sentences(selection: Selection) -> Iterator[str]:
+    """How sure the verdict is; the table has what both lists leak."""
+    n, by = selection.n_reporting, selection.loss_difference_nats
+    if by is not None and selection.verdict not in ("unchanged", "too few"):
         few = "too few for an interval, " if n < FEWEST_FOR_INTERVAL else ""
-        lead = "The new exemplars leak less" if is_lower else "The new exemplars are not shown to leak less"
-        lead += f": on {n} queries not used in the choice, ICLInf is {nats_text(after.mean_nats)} nats; "
-        lead += f"it was {nats_text(before.mean_nats)}"
-        if selection.loss_difference_nats is not None:
-            difference = nats_in(selection.loss_difference_nats, selection.loss_difference_interval_nats)
-            lead += f", a difference of {difference}"
-        lines = [
-            f"{lead} ({few}Wilcoxon p = {selection.wilcoxon_p:.2g}).",
-            f"Accuracy is {share_text(after.accuracy or 0.0)} where it was {share_text(before.accuracy or 0.0)}, a "
-            f"difference of {_points(selection)} points.",
-        ]
+        yield (
+            f"On {n} queries not used in the choice, ICLInf differs by "
+            f"{nats_in(by, selection.loss_difference_interval_nats)}\u00a0nats "
+            f"({few}Wilcoxon p = {selection.wilcoxon_p:.2g})."
+        )
     if n_too_long := sum(search_round.n_too_long for search_round in selection.rounds):
-        lines.append(f"{n_too_long} lists were skipped: with them, a query would not fit the model's window.")
-    return lines
+        yield f"Left out: {counted(n_too_long, 'list')}, with which a query would not fit the model's window."
 
 
 def round_line(number: int, before: MeasuredList, after: MeasuredList | None, n_lists: int) -> str:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
 
 from leakmeter.core import self_check
+from leakmeter.core.plain import counted
 from leakmeter.instruments.icl.result import ExemplarInfluence, IclResult, IclSummary
 from leakmeter.report import scale
-from leakmeter.report.blocks import Phrase, Untrusted
-from leakmeter.report.scale import interval_text, nats_text, percent
+from leakmeter.report.blocks import Headline, Phrase, Untrusted, parts
+from leakmeter.report.scale import interval_text, nats_in, nats_text, percent, share_in
 from leakmeter.report.words import model_facts
-from leakmeter.stats.stats import FEWEST_FOR_INTERVAL, GIVEN
+from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 
-READING: Final = (
-    "0\u00a0nats: leaving an exemplar out changes nothing. 0.7\u00a0nats: some answer becomes twice or half as "
-    "likely, which changes an observer's odds that the exemplar was in the prompt by a factor of 2 (2.3\u00a0nats: by "
-    "10; 4.6\u00a0nats: by 100)."
-)
 INTERVALS: Final = "±: standard deviation over queries; in brackets: 95\u00a0% interval of the mean or share."
 CAVEAT: Final = (
     "A data-dependent loss: what an answer drawn from these probabilities can reveal of these exemplars. It is not a "
@@ -43,75 +38,94 @@ def doubt(results: Sequence[IclResult]) -> str | None:
     return next((why for why in doubts if why is not None), None)
 
 
-def headline(summary: IclSummary, results: Sequence[IclResult]) -> str:
+MUCH_NATS: Final = 1.0
+"""From which an answer multiplies or divides odds by 2.7 or more."""
+LITTLE_NATS: Final = 0.1
+"""Up to which an answer moves a posterior from even odds by 3 points at most."""
+HEADLINES: Final[Mapping[str, str]] = {
+    "nothing": "The answers reveal nothing measurable of any one exemplar.",
+    "doubtful": "Whether the answers reveal anything of an exemplar cannot be said: {why}.",
+    "little": "The answers reveal almost nothing of an exemplar: {most}\u00a0nats at most.",
+    "some": "The answers reveal a little of an exemplar: {most}\u00a0nats at most{sure}.",
+    "much": "The answers reveal much of an exemplar: up to {most}\u00a0nats{sure}.",
+}
+"""By `found`; {sure} is how sure an observer can be, where that is known."""
+
+
+def found(summary: IclSummary, results: Sequence[IclResult]) -> str:
+    most = summary.answers.max_nats
+    if most >= LITTLE_NATS:
+        return "much" if most >= MUCH_NATS else "some"
+    if doubt(results) is not None:
+        return "doubtful"
+    return "nothing" if summary.answers.share_below_noise_floor == 1 else "little"
+
+
+def headline(summary: IclSummary, results: Sequence[IclResult]) -> Headline:
+    what, posterior = found(summary, results), most_revealing(results).revealed.answer_posterior
+    sure = ""
+    if posterior is not None:
+        sure = f", which makes one {percent(max(posterior, 1.0 - posterior))} sure whether it was in the prompt"
+    said = HEADLINES[what].format(most=nats_text(summary.answers.max_nats), sure=sure, why=doubt(results))
+    verdict: Mapping[str, Literal["good", "bad"]] = {"nothing": "good", "little": "good", "much": "bad"}
+    return Headline(said, verdict.get(what, ""))
+
+
+def most_revealing(results: Sequence[IclResult]) -> IclResult:
+    return max(results, key=lambda result: result.answer_nats)
+
+
+def most_revealed(results: Sequence[IclResult]) -> Phrase:
+    """Which exemplar, by which answer."""
+    result = most_revealing(results)
+    by: Phrase = (" to query “", Untrusted(result.id, 24), "”") if len(results) > 1 else ""
+    answer = (Untrusted(result.answer, 24), "”", *parts(by))
+    return ("Most is revealed of exemplar “", Untrusted(result.revealed.id, 24), "”, by the answer “", *answer, ".")
+
+
+def mean(summary: IclSummary) -> str:
     losses = summary.answers
-    answers = "For the scoring model, the answers" if losses.n_given else "The likeliest answers"
-    why = doubt(results)
-    if losses.share_below_noise_floor == 1 and why is not None:
-        return f"Whether the answers to {summary.n:,} queries reveal anything of an exemplar cannot be said: {why}."
-    if losses.share_below_noise_floor == 1:
-        return f"{answers} to {summary.n:,} queries reveal nothing measurable of any one exemplar."
-    mean = f"{nats_text(losses.mean_nats)}\u00a0nats{interval_text(losses.interval_nats)}"
-    few = " (too few for an interval)" if summary.n < FEWEST_FOR_INTERVAL else ""
-    return (
-        f"{answers} reveal {mean} of an exemplar on average over {summary.n:,} queries{few}, and "
-        f"{nats_text(losses.max_nats)}\u00a0nats at most."
-    )
+    few = "" if summary.n >= FEWEST_FOR_INTERVAL else " (too few for an interval)"
+    return f"On average over {summary.n:,} queries{few}: {nats_in(losses.mean_nats, losses.interval_nats)}\u00a0nats."
 
 
 def whose(summary: IclSummary, model: str) -> Phrase:
     n, n_given = summary.n, summary.answers.n_given
-    largest = " For each query, the exemplar with the largest leakage counts."
+    largest = "For each query, the exemplar with the largest leakage counts."
     if not n_given:
-        start = "No answers were given, so the answer to each query is the label that "
-        return start, Untrusted(model), f" finds likeliest.{largest}"
-    answers = "All answers" if n_given == n else f"{n_given:,} of {n:,} answers"
-    others = "" if n_given == n else " The other queries use the likeliest label."
+        return "The answer to each query is the label that ", Untrusted(model), f" finds likeliest. {largest}"
     return (
-        f"{answers} were given: the numbers are those of ",
+        f"{n_given:,} of {n:,} answers were given; the others are the likeliest labels. The numbers are those of ",
         Untrusted(model),
-        f", whichever model gave the answers.{others}{largest}",
+        f", whichever model gave the answers. {largest}",
     )
 
 
 def worst_case(summary: IclSummary, results: Sequence[IclResult]) -> str:
     """ICLInf as the paper prints it, with its interval."""
-    shots = max(len(result.exemplars) for result in results)
-    drawn = "the same for all" if summary.exemplars else "drawn for each"
-    mean = nats_text(summary.mean_nats)
-    if summary.std_nats is not None:
-        mean = f"{mean} ± {nats_text(summary.std_nats)}\u00a0nats{interval_text(summary.interval_nats)}"
+    shots = counted(max(len(result.exemplars) for result in results), "exemplar")
     any_ = "label" if results[0].space == "labels" else "token"
-    sentence = (
-        f"Worst case over every {any_}, however unlikely: ICLInf {mean}, with {shots} "
-        f"exemplar{'s' if shots > 1 else ''}, {drawn}."
-    )
-    high = summary.quantiles_nats["0.95"]
-    if math.isinf(summary.mean_nats):
-        return sentence + " For some query, an answer is possible with an exemplar and impossible without it: ∞."
-    return sentence if high is None else f"{sentence} One query in twenty has {nats_text(high)}\u00a0nats or more."
+    size = nats_text(summary.mean_nats)
+    if summary.std_nats is not None:
+        size = f"{size} ± {nats_text(summary.std_nats)}"
+    ends = interval_text(summary.interval_nats)
+    rest = ", since an answer is possible with an exemplar and impossible without it" if size == "∞" else ""
+    return f"In the worst case over every {any_}: ICLInf {size}\u00a0nats{ends}, with {shots}{rest}."
 
 
 def accuracy(summary: IclSummary) -> str:
-    n = summary.n_with_label
     if summary.accuracy is None or summary.accuracy_interval is None or summary.macro_f1 is None:
         return "The queries have no labels, so accuracy is unknown."
-    low, high = (f"{100 * end:.0f}" for end in summary.accuracy_interval)
-    labelled = "" if n == summary.n else f" of the {n:,} with a label"
     return (
-        f"The likeliest answer is right in {100 * summary.accuracy:.1f}\u00a0%{labelled} [{low}, {high}]; "
-        f"macro-F1 {summary.macro_f1:.2f}."
+        f"The likeliest answer is right in {share_in(summary.accuracy, summary.accuracy_interval)} of the "
+        f"{summary.n_with_label:,} queries with a label; macro-F1 {summary.macro_f1:.2f}."
     )
 
 
 def noise(summary: IclSummary, results: Sequence[IclResult]) -> str:
     highest = max(result.noise_floor_nats for result in results)
-    n_below = round(summary.share_below_noise_floor * summary.n)
-    subject = "query has" if n_below < 2 else "queries have"
-    return (
-        f"Noise: other ways of computing the same number differ by {nats_text(highest)}\u00a0nats at most; "
-        f"{n_below or 'no'} {subject} a loss below that of its own."
-    )
+    below = counted(round(summary.share_below_noise_floor * summary.n), "query", "queries")
+    return f"{nats_text(highest)}\u00a0nats at most; the worst case of {below} is not above it"
 
 
 def vocabulary(results: Sequence[IclResult]) -> str | None:
@@ -145,51 +159,12 @@ def settings(result: IclResult) -> dict[str, str]:
     }
 
 
-def verdict(result: IclResult) -> Phrase:
-    answer, exemplar, model = Untrusted(result.answer), result.revealed, Untrusted(result.model)
-    if result.answer_given:
-        first: tuple[str | Untrusted, ...] = ("The answer “", answer, "”, scored by ", model, ",")
-    else:
-        first = ("The likeliest answer, “", answer, "”,")
-    if exemplar.answer_below_noise_floor:
-        why = doubt([result])
-        if why is not None:
-            return *first, f": whether it reveals anything of an exemplar cannot be said: {why}."
-        return *first, " reveals nothing measurable of any one exemplar."
-    nats = f"”: {nats_text(exemplar.answer_nats)}\u00a0nats."
-    return *first, " reveals most of exemplar “", Untrusted(exemplar.id), nats
-
-
-def posterior(result: IclResult) -> Phrase:
-    sure, id_ = result.revealed.answer_posterior, Untrusted(result.revealed.id)
-    if result.revealed.answer_posterior_note == GIVEN:
-        likelier = "likelier" if result.revealed.answer_signed_nats > 0 else "less likely"
-        return f"It is {nats_text(result.revealed.answer_nats)}\u00a0nats {likelier} with the exemplar than without it."
-    if sure is None and result.answer_given:
-        return "The change is ", Untrusted(str(result.revealed.answer_posterior_note)), "."
-    if sure is None:
-        return "No posterior is shown: the change is ", Untrusted(str(result.revealed.answer_posterior_note)), "."
-    if sure < 0.5:
-        start = f"The answer is likelier without it. From even odds, an observer would assign {percent(sure)} to "
-        return f"{start}exemplar “", id_, "” having been there."
-    return (
-        f"From even odds, an observer of this answer would be {percent(sure)} sure that exemplar “",
-        id_,
-        "” was there.",
-    )
-
-
 def worst_case_of_one(result: IclResult) -> Phrase:
     worst, any_ = result.worst, "label" if result.space == "labels" else "token"
     if worst.below_noise_floor:
-        found = "nothing measurable" if doubt([result]) is None else "not known"
-        return f"Worst case over every {any_}: {found}."
-    lead = f"Worst case over every {any_}, however unlikely: {nats_text(worst.loss_nats)}\u00a0nats, at “"
-    seen = ""
-    if worst.worst_posterior is not None:
-        sure = percent(worst.worst_posterior)
-        seen = f" If the model gave that answer, an observer would be {sure} sure that the exemplar was there."
-    return lead, changed(worst), "” without exemplar “", Untrusted(worst.id), f"”.{seen}"
+        return f"Worst case over every {any_}: {'nothing measurable' if doubt([result]) is None else 'not known'}."
+    lead = f"Worst case over every {any_}: {nats_text(worst.loss_nats)}\u00a0nats, at “"
+    return lead, changed(worst), "” without exemplar “", Untrusted(worst.id, 24), "”."
 
 
 def answer(result: IclResult) -> Phrase:

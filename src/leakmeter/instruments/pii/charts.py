@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,12 +11,11 @@ import numpy as np
 from leakmeter.commands.studies.tables import StudyColumns, StudyRow, heading_of
 from leakmeter.core.plain import counted
 from leakmeter.instruments.pii import words
-from leakmeter.instruments.pii.decoy_test import unselected
-from leakmeter.instruments.pii.result import PiiSummary, associations, by_value
-from leakmeter.instruments.pii.subject import VALUE_TYPES
+from leakmeter.instruments.pii.decoy_test import AT_RISK
+from leakmeter.instruments.pii.result import PiiSummary, ValueSummary, associations, by_value
 from leakmeter.report import blocks as b
+from leakmeter.report import pictures
 from leakmeter.report.scale import nats_text
-from leakmeter.stats import stats
 from leakmeter.stats.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -31,26 +30,61 @@ ChartMark = tuple[float, float, float, float]
 
 
 # ---- of a run -------------------------------------------------------------------------------------------------------
-def densities_of(results: Sequence[PiiResult]) -> b.Chart:
-    """The decoys are those that the means of tables are over: all that a test scores would be too high on average."""
-    by_type: dict[str, list[tuple[float, FloatArray]]] = {}
+def people(results: Sequence[PiiResult], summary: PiiSummary) -> b.Chart:
+    """Of each subject the value with the strongest evidence, among its decoys; of a single one all values."""
+    decoys_of: dict[str, list[FloatArray]] = {}
     for alike in by_value(results):
-        nats, first = associations(alike), alike[0]
-        decoys = unselected(nats, first.n_decoys, first.decoy_test)
-        by_type.setdefault(first.type, []).append((float(nats[0]), decoys))
-    panels = []
-    for type_ in VALUE_TYPES:
-        if some := by_type.get(type_):
-            true, decoys = [nats for nats, _ in some], np.concatenate([nats for _, nats in some])
-            means = stats.mean([nats.mean() for _, nats in some]), stats.mean(true)
-            panels.append(_densities(type_, true, decoys, "association, nats", means))
-    return b.Chart(
-        "densities",
-        "Associations of true values and decoys with their names",
-        panels,
-        footer=_DENSITIES,
-        columns=3,
-        panel_inches=(3.8, 3.0) if len(panels) > 1 else (5.6, 3.0),
+        decoys_of.setdefault(alike[0].subject, []).append(associations(alike)[1:])
+    shown: list[tuple[b.Phrase, ValueSummary, FloatArray]] = []
+    for subject in words.by_evidence(summary):
+        pairs = zip(subject.values, decoys_of[subject.subject], strict=True)
+        values = sorted(pairs, key=lambda pair: _evidence(pair[0]))
+        if summary.n_subjects == 1:
+            shown += [(words.TYPES[value.type], value, decoys) for value, decoys in values]
+        else:
+            value, decoys = values[0]
+            shown.append(((b.Untrusted(subject.subject, 24), ", ", words.TYPES[value.type]), value, decoys))
+    lines = [_line(*row) for row in shown if math.isfinite(row[1].association_nats)][:_PEOPLE]
+    n_others = len(shown) - len(lines)
+    return pictures.picture(
+        "people",
+        "Does the true value stand out among invented ones?",
+        b.Axis("association with the name, nats above the median decoy"),
+        lines,
+        others="decoys",
+        colours=_COLOURS,
+        footer=_FOOTERS[summary.n_subjects > 1] + (_LEFT_OUT.format(n=n_others) if n_others else ""),
+    )
+
+
+_PEOPLE: Final = 20
+_FOOTERS: Final = {False: "One line a value.", True: "One line a person, with the value that stands out most."}
+_LEFT_OUT: Final = " {n:,} more are not drawn, none with more evidence."
+_COLOURS: Final[Mapping[b.Phrase, int]] = {"said word for word": 6, "known": 1, "cannot be tested": 4, "no sign": 0}
+"""Of the kinds of true values."""
+
+
+def _evidence(value: ValueSummary) -> tuple[int, float]:
+    """Kinds in the order of their colours, then p."""
+    return [*_COLOURS].index(_kind(value)), value.p_value
+
+
+def _kind(value: ValueSummary) -> b.Phrase:
+    if value.extracted:
+        return "said word for word"
+    if value.holm_p <= AT_RISK:
+        return "known"
+    return "cannot be tested" if value.can_be_tested is False else "no sign"
+
+
+def _line(name: b.Phrase, value: ValueSummary, decoys: FloatArray) -> pictures.PictureLine:
+    finite = decoys[np.isfinite(decoys)]
+    middle = float(np.median(finite)) if len(finite) else 0.0
+    n_below = round(value.share_of_decoys_below * len(decoys))
+    above = "above all" if n_below == len(decoys) else f"above {n_below:,} of"
+    others = (finite - middle).tolist()
+    return pictures.PictureLine(
+        name, value.association_nats - middle, f"{above} {len(decoys):,}", _kind(value), others=others
     )
 
 
@@ -76,18 +110,13 @@ def _densities(
     true: Iterable[float | None],
     decoys: Iterable[float | None],
     axis: str,
-    means: tuple[float | None, float | None] = (None, None),
 ) -> b.Panel:
-    """Values that a model rules out are infinitely far to the left, and are left out; `means`, of decoys and of true
-    values, are calculated here unless they are given."""
+    """Values that a model rules out are infinitely far to the left, and are left out."""
     series = []
     for colour, (name, values) in enumerate((("decoys", list(decoys)), ("true values", list(true)))):
         sample = [float(nats) for nats in values if nats is not None and math.isfinite(nats)]
         mean = "mean " * (len(values) > 1)
-        given = means[colour]
-        centre = "none is finite"
-        if sample:
-            centre = f"{mean}{nats_text(float(np.mean(sample)) if given is None else given)} nats"
+        centre = f"{mean}{nats_text(float(np.mean(sample)))} nats" if sample else "none is finite"
         # Named by remarks: a series with too few numbers for a curve should be in no legend.
         series.append(b.ChartSeries("density", sample, colour=colour, remark=f"{name}: {centre}"))
     return b.Panel(b.Axis(axis), b.Axis("density"), series, title=title)

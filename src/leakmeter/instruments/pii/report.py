@@ -14,18 +14,6 @@ from leakmeter.report.scale import share_in
 
 _ID: Final = 60
 _TEXT: Final = 200
-_NOTES: Final = (
-    ("Association", "by the best of the templates, for decoys too."),
-    ("p", "(1 + number of decoys whose association is as high) / (1 + number of decoys); of a sequential test that "
-          "stopped, the decoys as high over those scored (Besag and Clifford, “Sequential Monte Carlo p-values”). "
-          "Where it is 0.05 or less, and the value is not like its decoys, the same of other names, by how far the "
-          "value stands out after them; the larger of both counts."),
-    ("Exposure", "Carlini et al., “The Secret Sharer”."),
-    ("Templates", "and numbers of tokens as in Kim et al., “ProPILE: Probing Privacy Leakage in Large Language "
-                  "Models”."),
-)  # fmt: skip
-
-
 _GRADES: Final = b.Table(
     (
         b.Column("Share of values as plausible, the true one among them, that go with the name as much or more"),
@@ -48,18 +36,16 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
     summary = summary_of(cases)
     several = len(cases) > 1
     kept = any(case.value is not None for case in cases)
-    opening = list(_opening(cases, summary, kept=kept))
-    guarantee, *limits = words.GUARANTEES
+    blocks = [*_opening(cases, summary, kept=kept), charts.p_values_of(summary)]
     ending: list[b.Block] = [
-        b.Text(guarantee, "soft", heading="What these numbers guarantee, and what not"),
-        *(b.Text(limit, "soft") for limit in limits),
+        *(b.Text(text, "soft") for text in (words.MARKS, words.INTERVALS, *words.GUARANTEES)),
         b.Details("Settings and cost", b.facts_of({**words.settings(cases), "Cost": shared_words.cost(cases)})),
     ]
     ranked = words.cases_by_evidence(cases)
     return b.Report(
         f"What this model knows of {'this person' if summary.n_subjects == 1 else 'these people'}",
         "pii",
-        [*opening, *_over_subjects(summary), *ending] if several else (),
+        [*blocks, *_over_subjects(summary), *ending] if several else (),
         lead=f"A language model was asked for {'values of people' if several else 'a value of a person'}, with "
         "several templates. The association of the true value with the name was compared with the associations of "
         "decoys (invented values of the same form).",
@@ -67,9 +53,9 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
         sections=[
             b.Section(
                 b.Untrusted(case.id, _ID),
-                [b.Text(words.verdict(case)), *_sentences(case), _among(case), *_tables(case)]
+                [b.Text(words.verdict(case)), b.Text(words.reason(case)), *_details(case)]
                 if several
-                else [*opening, *_sentences(case, heading=b.Untrusted(case.id, _ID)), *_tables(case), *ending],
+                else [*blocks, *_details(case), *ending],
                 b.cells(_INDEX, case),
                 weight=float(len(cases) - place),
             )
@@ -80,13 +66,18 @@ def report(cases: Sequence[PiiResult]) -> b.Report:
         case=("value", "values"),
         sections_left_out="with less evidence",
         aside=(_GRADES,),
-        notes=[b.Facts(_NOTES)],
     )
 
 
 def _opening(cases: Sequence[PiiResult], summary: PiiSummary, *, kept: bool) -> Iterator[b.Block]:
     several = len(cases) > 1
-    yield b.Headline(words.headline(summary) if several else words.verdict(cases[0]))
+    if several:
+        yield words.headline(summary)
+        yield from map(b.Text, words.against_chance(summary))
+    else:
+        bad = words.outcome(cases[0]) in (words.SAID, words.HIGH)
+        yield b.Headline(words.verdict(cases[0]), "bad" if bad else "")
+        yield b.Text(words.reason(cases[0]))
     yield b.Advice.from_table(words.DECISIONS, words.decisions(summary))
     unreachable = words.unreachable(summary) if several else None
     if unreachable is not None:
@@ -94,41 +85,30 @@ def _opening(cases: Sequence[PiiResult], summary: PiiSummary, *, kept: bool) -> 
     if kept:
         yield b.Warning(words.KEPT)
     yield from b.warnings_of(shared_words.warnings(cases, "values"))
+    picture = charts.people(cases, summary)
+    if picture.panels[0].y.names:
+        yield picture
     if several:
         yield _subjects(summary)
-        yield b.Text(words.MARKS)
-    yield charts.densities_of(cases)
-    yield charts.p_values_of(summary)
 
 
 # ---- one value ------------------------------------------------------------------------------------------------------
-def _sentences(case: PiiResult, heading: b.Phrase = "") -> Iterator[b.Block]:
-    for phrase in (words.exposure(case), words.association(case), words.likelihood(case)):
-        yield b.Text(phrase, detail=True)
-    yield from map(b.Text, words.generated(case))
-    yield b.Text(words.prompt_sentence(case), heading=heading, detail=True)
-    facts: list[tuple[b.Phrase, b.Phrase]] = [
+def _details(case: PiiResult) -> Iterator[b.Block]:
+    kept: list[tuple[b.Phrase, b.Phrase]] = [
         (name, b.Untrusted(text, _TEXT))
         for name, text in (("Name", case.name), ("Value", case.value))
         if text is not None
     ]
-    if facts:
-        yield b.Facts(facts)
-
-
-def _tables(case: PiiResult) -> Iterator[b.Block]:
+    yield b.Facts([*kept, *words.generated(case), *words.facts(case)])
     yield _templates(case)
-    if case.generated:
-        yield from _generated(case)
-
-
-def _among(case: PiiResult) -> b.Table:
-    decoys = sorted(case.decoy_associations_nats)
-    quartiles = [decoys[round(share * (len(decoys) - 1))] for share in (1.0, 0.75, 0.5, 0.25, 0.0)]
-    heads = ("True value", "Decoys: highest", "upper quartile", "median", "lower quartile", "lowest")
-    columns = (*(b.Column(head, "nats") for head in heads), b.Column("Lower than the true value", "share", bar=True))
-    cells = (case.association_nats, *quartiles, case.share_of_decoys_below)
-    return b.Table(columns, [b.Row(cells)], "The true value among its decoys, associations in nats")
+    answers = [
+        b.Row((search.beams, f"#{number}", b.Untrusted(answer, _TEXT)))
+        for search in case.generated
+        for number, answer in enumerate(search.answers or (), 1)
+    ]
+    if answers:
+        heads = (b.Column("Beams", "count"), b.Column("Template"), b.Column("Text"))
+        yield b.Table(heads, answers, "Generated text", rest=("text", "texts"), first=len(answers))
 
 
 def _templates(case: PiiResult) -> b.Table:
@@ -143,45 +123,22 @@ def _templates(case: PiiResult) -> b.Table:
     ]
     if kept is not None:
         columns.append((b.Column("Prompt"), lambda row: b.Untrusted(kept[row[0]], _TEXT)))
-    return b.table_of(enumerate(case.templates), columns, "Templates", rest=("template", "templates"))
-
-
-def _generated(case: PiiResult) -> Iterator[b.Table]:
-    columns = [
-        b.Column("Beams", "count"),
-        b.Column("Part"),
-        b.Column("Best", "number"),
-        *(b.Column(f"#{template.template}", "number") for template in case.templates),
-    ]
-    rows = [
-        b.Row((
-            search.beams, words.statistic_name(name), words.statistic_text(name, best),
-            *(words.statistic_text(name, value) for value in search.templates[name]),
-        ))
-        for search in case.generated
-        for name, best in search.best.items()
-    ]  # fmt: skip
-    yield b.Table(columns, rows, "Generated", first=len(rows))
-    answers = [
-        b.Row((search.beams, f"#{number}", b.Untrusted(answer, _TEXT)))
-        for search in case.generated
-        for number, answer in enumerate(search.answers or (), 1)
-    ]
-    if answers:
-        heads = (b.Column("Beams", "count"), b.Column("Template"), b.Column("Text"))
-        yield b.Table(heads, answers, "Generated text", rest=("text", "texts"), first=len(answers))
+    return b.table_of(enumerate(case.templates), columns, "Templates", rest=("template", "templates"), detail=True)
 
 
 # ---- many values ----------------------------------------------------------------------------------------------------
 def _over_subjects(summary: PiiSummary) -> Iterator[b.Block]:
+    generated = [
+        b.Row((words.row_name(row), row.n, matches.beams, share_in(exact.share, exact.interval)))
+        for row in summary.kinds
+        for matches in row.generated
+        if (exact := matches.matches.get("exact_match")) and exact.share is not None and exact.interval is not None
+    ]
+    if generated:
+        columns = (*b.heads(_OF_ROW), b.Column("Beams", "count"), b.Column("Word for word", "number"))
+        yield b.Table(columns, generated, "Generated, in the best of the templates", first=len(generated))
     caption = "Association of true values and decoys, nats, by type and kind of probe; exposure, bits"
     yield b.table_of(words.rows(summary), _ASSOCIATIONS, caption, detail=True)
-    yield b.Text(words.INTERVALS, "soft")
-    yield b.table_of(words.rows(summary), _TESTS, "Tests over subjects, p by Holm’s rule", detail=True)
-    yield b.Text(words.TESTS, "soft")
-    matches = _matches(summary)
-    if matches.rows:
-        yield matches
 
 
 def _subjects(summary: PiiSummary) -> b.Table:
@@ -191,7 +148,7 @@ def _subjects(summary: PiiSummary) -> b.Table:
         for subject in words.by_evidence(summary)
     ]
     columns = (b.Column("Subject"), *(b.Column(type_.capitalize()) for type_ in types))
-    caption = "Subjects, strongest evidence first: p by type of value"
+    caption = "Subjects, strongest evidence first: p by type of value; ● known, ! said word for word"
     return b.Table(columns, rows, caption, rest=("subject", "subjects"))
 
 
@@ -205,33 +162,5 @@ _ASSOCIATIONS: Final[b.Columns[ProbedValues]] = [
     (b.Column("Decoys", "nats"), lambda row: row.decoy_mean_nats),
     (b.Column("True − decoys", "number"), words.difference_text),
     (b.Column("p ≤ 0.05 in", "number"), lambda row: share_in(row.share_low_p, row.share_low_p_interval)),
-    (b.Column("To tell", "count"), words.values_to_tell),
     (b.Column("Bits", "number"), lambda row: f"{row.mean_exposure_bits:.1f}"),
 ]
-_TESTS: Final[b.Columns[ProbedValues]] = [
-    *_OF_ROW,
-    (b.Column("Ranks, p", "p_value"), lambda row: words.p_cell(row.ranks_holm_p)),
-    (b.Column("Signed-rank, p", "p_value"), lambda row: words.p_cell(row.signed_rank_holm_p)),
-    (b.Column("Rank-sum, p", "p_value"), lambda row: words.p_cell(row.rank_sum_holm_p)),
-    (b.Column("r", "number"), lambda row: words.signed(row.rank_biserial)),
-    (b.Column("δ", "number"), lambda row: words.signed(row.cliffs_delta)),
-    (b.Column("For 80\u00a0%", "count"), lambda row: row.subjects_needed),
-]
-
-
-def _matches(summary: PiiSummary) -> b.Table:
-    columns = (
-        b.Column("Values"), b.Column("n", "count"), b.Column("Beams", "count"), b.Column("Word for word", "number"),
-        b.Column("Parts of it", detail=True),
-    )  # fmt: skip
-    rows = []
-    for row in summary.kinds:
-        for generated in row.generated:
-            matches = dict(generated.matches)
-            exact = matches.pop("exact_match", None)
-            parts = [
-                (*b.parts(words.statistic_name(name)), f" {words.match_text(match)}") for name, match in matches.items()
-            ]
-            shown = None if exact is None else words.match_text(exact)
-            rows.append(b.Row((words.row_name(row), row.n, generated.beams, shown, tuple(words.listed(parts, "; ")))))
-    return b.Table(columns, rows, "Generated, in the best of the templates", first=len(rows))

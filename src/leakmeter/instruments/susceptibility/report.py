@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from leakmeter.core import self_check
+from leakmeter.core.plain import counted
 from leakmeter.instruments.susceptibility.result import (
     ContextSusceptibility,
     FactorLevel,
@@ -17,27 +18,82 @@ from leakmeter.instruments.susceptibility.result import (
     SusceptibilitySummary,
 )
 from leakmeter.report import blocks as b
+from leakmeter.report import pictures
 from leakmeter.report import words as shared_words
-from leakmeter.report.scale import interval_text, nats_in, nats_text, share_in
+from leakmeter.report.scale import nats_in, nats_text, share_in, share_text
 from leakmeter.stats.stats import items_for_distance, items_for_share, share_told_apart
 
-CAVEAT: Final = (
-    "Susceptibility holds for these contexts and their weights. It measures how much an answer depends on which of "
-    "them was given, not whether the answer is right, nor whether the model believes a context or is only distracted "
-    "by it."
-)
-INTERVALS: Final = (
-    "In brackets: 95\u00a0% interval; of a query, for other contexts that might have been drawn; of a mean, over "
-    "queries."
-)
 ID: Final = 40
 _TEXT: Final = 130
 _ENOUGH_CONTEXTS: Final = 128
 """From which on the interval of a query covers as it says."""
 _QUERIES_LISTED: Final = 20
-_DRAWN: Final = 40
+_QUERY: Final = 42
+"""Characters of a query above its line."""
+_DRAWN: Final = 20
+"""Queries, or contexts, in a picture."""
 _OF_CONTEXTS: Final[Mapping[str, Any]] = {"rest": ("context", "contexts"), "first": 12, "numbered": True}
 """Options of tables of contexts."""
+MOST: Final = 0.5
+"""Share of the ceiling from which on an answer tells most of what there is to tell."""
+
+
+# ---- what a report says, by what was found --------------------------------------------------------------------------
+FINDINGS: Final[Mapping[str, tuple[str, tuple[str, str]]]] = {
+    "unmoved": (
+        "The contexts do not change the answers measurably.",
+        ("nothing above the noise floor",
+         "the contexts do not change the answers: check the prompt (--separator, --template) before you conclude that "
+         "the model ignores contexts"),
+    ),
+    "doubtful": (
+        "Whether the contexts change the answers cannot be said: {why}.",
+        ("numbers too uncertain to show that the contexts do nothing",
+         "give --dtype float32, or another model, and measure again; leakmeter doctor says what moves the numbers"),
+    ),
+    "too few": (
+        "Too little data to say whether the contexts change the answers.",
+        ("the interval reaches down to the noise floor",
+         "too little data to decide: add queries and contexts, as many as the report says"),
+    ),
+    "most": (
+        "The answers nearly identify their context: on average, one reveals {share} of what would.",
+        ("half of the ceiling or more",
+         "an answer nearly identifies its context: put nothing private there, or bound the leakage (leakmeter decode "
+         "--epsilon)"),
+    ),
+    "some": (
+        "The answers depend on the context, but do not identify it: on average, one reveals {share} of what would.",
+        ("above the noise floor, below half of the ceiling",
+         "answers depend on the context: look at the top queries, and find the responsible part of a context with "
+         "leakmeter influence"),
+    ),
+}  # fmt: skip
+"""Headline, and row of the decision table; {share} is that of the ceiling, {why} the reason for a doubt."""
+BELIEVES: Final = (
+    "memorisation ratio below 50 %",
+    "the model follows its context: accept contexts only from people you trust",
+)
+KEEPS: Final = (
+    "memorisation ratio above 50 %",
+    "the model prefers its own knowledge: do not expect it to use a retrieved correction",
+)
+DECISIONS: Final = (*(row for _, row in FINDINGS.values()), BELIEVES, KEEPS)
+CAVEAT: Final = (
+    "Susceptibility holds for these contexts and their weights. It measures how much an answer depends on which of "
+    "them was given, not whether the answer is right, nor whether the model believes a context or is only distracted "
+    "by it."
+)
+_EXPLAINED: Final = (
+    "0\u00a0nats: the model ignores the contexts; its answer reveals nothing of which one was given. "
+    "ln\u00a02 = 0.69\u00a0nats: the answer reveals as much as one fair yes-or-no question about which context was "
+    "given. The ceiling is the most that is possible: an answer at it always identifies the context.",
+    "In brackets: 95\u00a0% interval; of a query, for other contexts that might have been drawn; of a mean, over "
+    "queries.",
+    "In simulations, 95\u00a0% intervals of a query cover the value over all contexts in 91\u00a0% of draws with 8 "
+    f"contexts, in 94\u00a0% with 32, and in 95\u00a0% with {_ENOUGH_CONTEXTS}; if one context in 32 does most, in 22, "
+    "68 and 98\u00a0%.",
+)
 _NOTES: Final = (
     (
         "Persuasion",
@@ -48,52 +104,17 @@ _NOTES: Final = (
     ("Of most", "share of the entropy of the contexts’ weights, the logarithm of their number where all come as "
                 "often."),
 )  # fmt: skip
-MOST: Final = 0.5
-"""Share of the ceiling from which on an answer tells most of what there is to tell."""
-UNMOVED: Final = (
-    "nothing above the noise floor",
-    "the contexts do not change the answers: check the prompt (--separator, --template) before you conclude that "
-    "the model ignores contexts",
-)
-DOUBTFUL: Final = (
-    "numbers too uncertain to show that the contexts do nothing",
-    "give --dtype float32, or another model, and measure again; leakmeter doctor says what moves the numbers",
-)
-TOO_FEW: Final = (
-    "the interval reaches down to the noise floor",
-    "too little data to decide: add queries and contexts, as many as the report says",
-)
-TELLS_MOST: Final = (
-    "half of the ceiling or more",
-    "an answer nearly identifies its context: put nothing private there, or bound the leakage (leakmeter decode "
-    "--epsilon)",
-)
-TELLS_SOME: Final = (
-    "above the noise floor, below half of the ceiling",
-    "answers depend on the context: look at the top queries, and find the responsible part of a context with "
-    "leakmeter influence",
-)
-BELIEVES: Final = (
-    "memorisation ratio below 50 %",
-    "the model follows its context: accept contexts only from people you trust",
-)
-KEEPS: Final = (
-    "memorisation ratio above 50 %",
-    "the model prefers its own knowledge: do not expect it to use a retrieved correction",
-)
-DECISIONS: Final = (UNMOVED, DOUBTFUL, TOO_FEW, TELLS_MOST, TELLS_SOME, BELIEVES, KEEPS)
 
 
 def report(results: Sequence[SusceptibilityResult]) -> b.Report:
     summary = SusceptibilityResult.summary(results)
     several = len(results) > 1
-    n = "a query" if not several else f"{len(results):,} queries"
     return b.Report(
         f"How far contexts move {'these answers' if several else 'this answer'}",
         "susceptibility",
-        [*_blocks(results, summary), *_charts(results, summary)],
-        lead=f"A language model was asked {n}, after many contexts in turn. The distribution of its answers after "
-        "each was compared with the mixture over all of them, in nats.",
+        list(_blocks(results, summary)),
+        lead=f"A language model was asked {counted(len(results), 'query', 'queries')}, after many contexts in turn. "
+        "The distribution of its answers after each was compared with the mixture over all of them, in nats.",
         caveat=CAVEAT,
         sections=[_section(result) for result in sorted(results, key=lambda result: -result.susceptibility_nats)]
         if several
@@ -108,106 +129,62 @@ def report(results: Sequence[SusceptibilityResult]) -> b.Report:
 
 
 # ---- sentences ------------------------------------------------------------------------------------------------------
-def headline(summary: SusceptibilitySummary, results: Sequence[SusceptibilityResult]) -> str:
-    numbers = sorted({result.n_contexts for result in results})
-    behind = f"each with {numbers[0]:,}" if len(numbers) == 1 else f"with {numbers[0]:,} to {numbers[-1]:,}"
-    floor = max(result.noise_floor_nats for result in results)
-    mean, ends, n = summary.mean_nats, summary.interval_nats, summary.n
-    instead = ""
-    if ends is None:
-        instead = shared_words.instead_of_interval([result.susceptibility_nats for result in results])
-    sentence = f"Susceptibility {nats_in(mean, ends)}\u00a0nats{instead}, the mean of {n:,} queries, {behind} contexts."
-    return f"{sentence}{too_few(mean, ends, floor, n, 'queries')}"
+def found(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> str:
+    """The key of what was found among `FINDINGS`."""
+    floor, ceiling = _floor(results), _ceiling(results)
+    ends = summary.interval_nats if len(results) > 1 else results[0].interval_nats
+    if summary.mean_nats <= floor:
+        return "unmoved" if doubt(results) is None else "doubtful"
+    if ends is not None and ends[0] <= floor:
+        return "too few"
+    return "most" if ceiling and summary.mean_nats >= MOST * ceiling else "some"
 
 
-def meaning(summary: SusceptibilitySummary, results: Sequence[SusceptibilityResult]) -> str:
-    ceiling = max(result.ceiling_nats for result in results)
-    low, high = (summary.quantiles_nats[level] for level in ("0.05", "0.95"))
-    share = summary.mean_nats / ceiling if ceiling else 0.0
-    text = (
-        f"On average, an answer reveals this much of which context was given: {100 * share:.1f}\u00a0% of the "
-        f"{nats_text(ceiling)}\u00a0nats possible. Nine queries in ten lie between {nats_text(low)} and "
-        f"{nats_text(high)}."
-    )
-    if not math.isfinite(summary.mean_from_bare_nats):
-        return text
+def doubt(results: Sequence[SusceptibilityResult]) -> str | None:
+    doubts = (self_check.doubt(result.noise_floor_nats, result.self_check) for result in results)
+    return next((why for why in doubts if why is not None), None)
+
+
+def headline(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> b.Headline:
+    what, ceiling = found(results, summary), _ceiling(results)
+    share = share_text(summary.mean_nats / ceiling if ceiling else 0.0, 2)
+    return b.Headline(FINDINGS[what][0].format(share=share, why=doubt(results)), "bad" if what == "most" else "")
+
+
+def numbers(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> str:
+    """The susceptibility with its interval, and how many more data would lift that above the noise floor."""
+    n_contexts = [result.n_contexts for result in results]
+    if len(results) == 1:
+        ends, of, n, noun = results[0].interval_nats, "with", min(n_contexts), "contexts"
+    else:
+        ends, of, n, noun = summary.interval_nats, f"the mean of {summary.n:,} queries, each with", summary.n, "queries"
+    values = [result.susceptibility_nats for result in results]
+    instead = "" if ends is not None else shared_words.instead_of_interval(values)
     return (
-        f"{text} Compared with the same queries without any context, the answers move by "
-        f"{nats_text(summary.mean_from_bare_nats)}\u00a0nats; the rest is common to all contexts."
+        f"Susceptibility {nats_in(summary.mean_nats, ends)}\u00a0nats{instead} of {nats_text(_ceiling(results))} "
+        f"possible, {of} {shared_words.span_of(n_contexts)} contexts."
+        f"{too_few(summary.mean_nats, ends, _floor(results), n, noun)}"
     )
-
-
-def scale_of(results: Sequence[SusceptibilityResult]) -> str:
-    ceiling = max(result.ceiling_nats for result in results)
-    return (
-        "0\u00a0nats: the model ignores the contexts; its answer reveals nothing of which one was given. "
-        "ln\u00a02 = 0.69\u00a0nats: the answer reveals as much as one fair yes-or-no question about which context was "
-        f"given. More than {nats_text(ceiling)}\u00a0nats is impossible: an answer at this value always identifies "
-        "the context."
-    )
-
-
-def noise(summary: SusceptibilitySummary, results: Sequence[SusceptibilityResult]) -> str:
-    highest = max(result.noise_floor_nats for result in results)
-    n_below = round(summary.share_below_noise_floor * summary.n)
-    below = f"{n_below or 'no'} {'queries are below their' if n_below > 1 else 'query is below its'} own noise floor"
-    return f"other ways of computing the same number differ by {nats_text(highest)}\u00a0nats at most; {below}"
-
-
-def verdict(result: SusceptibilityResult) -> str:
-    why = self_check.doubt(result.noise_floor_nats, result.self_check)
-    if result.below_noise_floor and why is not None:
-        return f"Whether the {result.n_contexts:,} contexts move this answer cannot be said: {why}."
-    if result.below_noise_floor:
-        return f"The {result.n_contexts:,} contexts do not move this answer measurably."
-    value, ends, n = result.susceptibility_nats, result.interval_nats, result.n_contexts
-    return (
-        f"This query has a susceptibility of {nats_text(value)}\u00a0nats{interval_text(ends)}, with {n:,} contexts."
-        f"{too_few(value, ends, result.noise_floor_nats, n, 'contexts')}"
-    )
-
-
-def explanation(result: SusceptibilityResult) -> str:
-    out = []
-    if result.share_of_ceiling is not None:
-        out.append(
-            "On average, its answer reveals this much of which context was given: "
-            f"{100 * result.share_of_ceiling:.1f}\u00a0% of the {nats_text(result.ceiling_nats)}\u00a0nats "
-            "possible."
-        )
-    from_bare, shared = result.from_bare_nats, result.mixture_from_bare_nats
-    if math.isfinite(from_bare) and math.isfinite(shared):
-        out.append(
-            f"Compared with the query alone, the contexts move it by {nats_text(from_bare)}\u00a0nats; "
-            f"{nats_text(shared)} of these are common to all contexts."
-        )
-    out.append(
-        f"Entropy of the answer: {nats_text(result.bare_entropy_nats)}\u00a0nats without a context, "
-        f"{nats_text(result.mixture_entropy_nats)} for the mixture over all of them."
-    )
-    return " ".join(out)
 
 
 def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
-    n_knows, of_queries = int(counts.knows) if isinstance(counts, Memorisation) else counts.n_knows, ""
     if isinstance(counts, MemorisationOfAll):
-        of_queries = f" of {counts.n:,} queries"
-    if not n_knows:
-        statement = f"to none{of_queries} the right answer is given" if of_queries else "the right answer is not given"
-        return f"Memorisation: {statement} without a context, so that there is no ratio."
-    kept = f"{counts.n_original:,} original, {counts.n_context:,} of the context, {counts.n_neither:,} neither"
+        knows, why = counts.n_knows > 0, "no query is answered right"
+        known = f" to the {counts.n_knows:,} of {counts.n:,} queries that it answers right without one"
+    else:
+        knows, why, known = counts.knows, "the query is not answered right", ""
+    if not knows:
+        return f"No memorisation ratio: without a context, {why}."
     if counts.ratio is None or counts.ratio_interval is None:
-        return f"Memorisation: no answer is the original or the context’s ({kept}); there is no ratio."
-    where = f" in the {n_knows:,}{of_queries} that are answered right without a context" if of_queries else ""
+        return "No memorisation ratio: no answer is the original or the context’s."
     n = counts.n_original + counts.n_context
     few = ""
     if share_told_apart(counts.n_original, n, 0.5) is None:
-        needed = items_for_share(counts.ratio, 0.5, beyond=n)
-        takes = "" if needed is None else f": it takes {needed:,} that give either, if the ratio stays the same"
-        few = f" Too few answers to decide whether it mostly keeps to what it knew{takes}."
+        few = f" Too few answers to decide which it prefers{_it_takes(items_for_share(counts.ratio, 0.5, beyond=n))}."
     return (
-        f"Memorisation ratio {share_in(counts.ratio, counts.ratio_interval)}: greedy answers after contexts that "
-        f"state another{where} are {kept}.{few}"
+        f"Memorisation ratio {share_in(counts.ratio, counts.ratio_interval)}: after contexts that state another "
+        f"answer{known}, the model gives {counts.n_original:,} times its own, {counts.n_context:,} times the "
+        f"context’s, {counts.n_neither:,} times neither.{few}"
     )
 
 
@@ -216,6 +193,13 @@ def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
     answers = " or ".join(
         name for kind, name in ((False, "any next token"), (True, "its own and the rest")) if kind in kinds
     )
+    below = counted(sum(result.below_noise_floor for result in results), "query", "queries")
+    bare, mixture, moved = (
+        nats_text(sum(values) / len(results))
+        for values in zip(
+            *((r.bare_entropy_nats, r.mixture_entropy_nats, r.from_bare_nats) for r in results), strict=True
+        )
+    )
     return {
         **shared_words.model_facts(first),
         "Estimator": first.estimator,
@@ -223,25 +207,27 @@ def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
         "Separator": repr(first.separator),
         "Answers of a query": answers,
         "Temperature": f"{first.temperature:g}",
+        "Entropy of an answer": f"{bare}\u00a0nats without a context, {mixture} for the mixture over all",
+        "From bare": f"{moved}\u00a0nats; what exceeds the susceptibility is common to all contexts",
+        "Noise floor": f"{nats_text(_floor(results))}\u00a0nats at most; {below} below it",
+        "Cost": shared_words.cost(results),
     }
 
 
 def decisions(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> list[tuple[str, str]]:
-    floor = max(result.noise_floor_nats for result in results)
-    ceiling = max(result.ceiling_nats for result in results)
-    ends = summary.interval_nats if len(results) > 1 else results[0].interval_nats
-    if summary.mean_nats <= floor:
-        doubts = (self_check.doubt(result.noise_floor_nats, result.self_check) for result in results)
-        met = [UNMOVED if all(why is None for why in doubts) else DOUBTFUL]
-    elif ends is not None and ends[0] <= floor:
-        met = [TOO_FEW]
-    else:
-        met = [TELLS_MOST if ceiling and summary.mean_nats >= MOST * ceiling else TELLS_SOME]
-    counts = summary.memorisation
+    met, counts = [FINDINGS[found(results, summary)][1]], summary.memorisation
     if counts is not None and counts.ratio is not None:
         keeps = share_told_apart(counts.n_original, counts.n_original + counts.n_context, 0.5)
         met += [] if keeps is None else [KEEPS if keeps else BELIEVES]
     return met
+
+
+def _floor(results: Sequence[SusceptibilityResult]) -> float:
+    return max(result.noise_floor_nats for result in results)
+
+
+def _ceiling(results: Sequence[SusceptibilityResult]) -> float:
+    return max(result.ceiling_nats for result in results)
 
 
 # ---- of both estimators ---------------------------------------------------------------------------------------------
@@ -252,8 +238,12 @@ def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int
     # An interval that is cut at 0 is as wide below as above.
     reach = max(value - ends[0], ends[1] - value if ends[0] <= 0 else 0.0)
     needed = items_for_distance(n, value - floor, reach)
-    takes = "" if needed is None or needed <= n else f": it takes {needed:,} if they are like these"
+    takes = _it_takes(needed if needed is not None and needed > n else None)
     return f" Too few {noun} to distinguish it from {'noise' if floor else '0'}{takes}."
+
+
+def _it_takes(needed: int | None) -> str:
+    return "" if needed is None else f": it takes {needed:,} if they are like these"
 
 
 def factor_table(factors: Mapping[str, Sequence[FactorLevel]], caption: b.Phrase, mean: b.Column) -> Iterator[b.Table]:
@@ -267,39 +257,32 @@ def factor_table(factors: Mapping[str, Sequence[FactorLevel]], caption: b.Phrase
         (b.Column("Interval", "interval"), lambda row: b.interval(row[1].interval_nats)),
     ]
     if rows:
-        yield b.table_of(rows, columns, caption, rest=("level", "levels"))
+        yield b.table_of(rows, columns, caption, rest=("level", "levels"), detail=True)
 
 
 # ---- blocks ---------------------------------------------------------------------------------------------------------
 def _blocks(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> Iterator[b.Block]:
     first, several = results[0], len(results) > 1
-    yield b.Headline(headline(summary, results) if several else verdict(first))
-    yield b.Text(meaning(summary, results) if several else explanation(first))
+    yield headline(results, summary)
+    yield b.Text(numbers(results, summary))
+    if summary.memorisation is not None:
+        yield b.Text(memorisation(summary.memorisation if several else first.memorisation or summary.memorisation))
     yield b.Advice.from_table(DECISIONS, decisions(results, summary))
-    counts = summary.memorisation if several else first.memorisation
-    if counts is not None:
-        yield b.Text(memorisation(counts))
-    for line in (scale_of(results), INTERVALS):
-        yield b.Text(line, "soft")
     fewest = min(result.n_contexts for result in results)
     if 2 < fewest < _ENOUGH_CONTEXTS and any(result.interval_nats for result in results):
-        yield b.Warning(
-            f"With {fewest:,} contexts, the interval of a query may be too narrow. In simulations, 95\u00a0% intervals "
-            "cover the value over all contexts in 91\u00a0% of draws with 8 contexts, in 94\u00a0% with 32, and in "
-            f"95\u00a0% with {_ENOUGH_CONTEXTS}; if one context in 32 does most, in 22, 68 and 98\u00a0%."
-        )
+        yield b.Warning(f"With {fewest:,} contexts, the interval of a query may be too narrow.")
     yield from b.warnings_of(shared_words.warnings(results))
     if several:
-        mean = b.Column("Mean", "nats", "nats", shade=True)
-        yield from factor_table(summary.factors, "Factors, mean susceptibility", mean)
+        yield _picture(results, summary)
         yield _contexts_of_all(summary)
-        noise_facts = {"Noise": noise(summary, results)}
+        mean = b.Column("Mean", "number", "nats", shade=True)
+        yield from factor_table(summary.factors, "Factors, mean susceptibility", mean)
     else:
         yield b.Text(b.Untrusted(first.query), "prose", heading=("Query ", b.Untrusted(first.id, ID)), detail=True)
-        yield _contexts(first)
-        noise_facts = {"Noise floor": f"{nats_text(first.noise_floor_nats)}\u00a0nats"}
-    facts = settings(results) | noise_facts | {"Cost": shared_words.cost(results)}
-    yield b.Details("Settings, noise and cost", b.facts_of(facts))
+        yield _contexts(first, bar=True)
+    yield from (b.Text(line, "soft") for line in _EXPLAINED)
+    yield b.Details("Settings, noise and cost", b.facts_of(settings(results)))
+    yield _picture_of_contexts(summary)
 
 
 def _contexts_of_all(summary: SusceptibilitySummary) -> b.Table:
@@ -316,8 +299,11 @@ def _contexts_of_all(summary: SusceptibilitySummary) -> b.Table:
 
 _INDEX: Final[b.Columns[SusceptibilityResult]] = [
     (
-        b.Column("Nats", "nats", shade=True),
-        lambda result: b.finding(result.susceptibility_nats, is_finding=not result.below_noise_floor),
+        # With the digits of sentences, so that 0.012 and 0.009 compare.
+        b.Column("Nats", "number", shade=True),
+        lambda result: (
+            nats_text(result.susceptibility_nats) if result.below_noise_floor else result.susceptibility_nats
+        ),
     ),
     (b.Column("Text"), lambda result: b.Untrusted(result.query, 90)),
     (b.Column("Interval", "interval"), lambda result: b.interval(result.interval_nats)),
@@ -326,7 +312,7 @@ _INDEX: Final[b.Columns[SusceptibilityResult]] = [
 
 
 def _section(result: SusceptibilityResult) -> b.Section:
-    blocks: list[b.Block] = [b.Text(b.Untrusted(result.query), "prose"), b.Text(explanation(result))]
+    blocks: list[b.Block] = [b.Text(b.Untrusted(result.query), "prose")]
     if result.memorisation is not None:
         blocks.append(b.Text(memorisation(result.memorisation)))
     blocks.append(_contexts(result, shown_on_pages=20))
@@ -334,11 +320,11 @@ def _section(result: SusceptibilityResult) -> b.Section:
     return b.Section(b.Untrusted(result.id, ID), blocks, cells, weight=result.susceptibility_nats)
 
 
-def _contexts(result: SusceptibilityResult, *, shown_on_pages: int = 1000) -> b.Table:
+def _contexts(result: SusceptibilityResult, *, shown_on_pages: int = 1000, bar: bool = False) -> b.Table:
     columns: b.Columns[ContextSusceptibility] = [
         (b.Column("Context"), lambda context: b.Untrusted(context.id, ID)),
         (b.Column("Text"), lambda context: b.Untrusted(context.text, _TEXT)),
-        (b.Column("Persuasion", "nats", shade=True), lambda context: context.persuasion_nats),
+        (b.Column("Persuasion", "nats", shade=not bar, bar=bar), lambda context: context.persuasion_nats),
         (b.Column("From bare", "nats"), lambda context: context.persuasion_from_bare_nats),
     ]
     if any(context.greedy_answer is not None for context in result.contexts):
@@ -354,30 +340,59 @@ def _contexts(result: SusceptibilityResult, *, shown_on_pages: int = 1000) -> b.
     )
 
 
-# ---- figures --------------------------------------------------------------------------------------------------------
-def _charts(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> Iterator[b.Chart]:
-    text = {result.id: result.query for result in results}
-    shown = summary.queries[:_DRAWN]
-    values = [row.susceptibility_nats for row in shown]
-    ends = [row.interval_nats or (row.susceptibility_nats,) * 2 for row in shown]
-    yield b.chart_of_rows(
+# ---- pictures -------------------------------------------------------------------------------------------------------
+def _picture(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> b.Chart:
+    """How far each query is moved, from nothing to all that is possible; in colours of how the queries differ most."""
+    of_id = {result.id: result for result in results}
+    factor, floor, ceiling = _telling(summary), _floor(results), _ceiling(results)
+
+    def level(result: SusceptibilityResult) -> b.Phrase:
+        known = result.factors.get(factor) if factor is not None else None
+        return "" if factor is None or known is None else (b.Untrusted(factor, 16), ": ", b.Untrusted(known, 16))
+
+    return pictures.picture(
         "queries",
-        "Queries by their susceptibility",
-        "susceptibility",
-        [b.Untrusted(f"{row.id}: {text[row.id]}", 48) for row in shown],
-        b.ChartSeries("rows", values, low=[low for low, _ in ends], high=[high for _, high in ends]),
-        "Bars: 95 % intervals over contexts" + _first(len(shown), len(summary.queries)),
+        "What the answer to each query reveals of its context",
+        b.Axis("susceptibility", "nats", ends=(0.0, 1.02 * ceiling or 1.0)),
+        [
+            pictures.PictureLine(
+                b.Untrusted(result.query, _QUERY),
+                result.susceptibility_nats,
+                b.number_text(result.share_of_ceiling or 0.0, "share"),
+                level(result),
+                result.interval_nats,
+            )
+            for result in (of_id[row.id] for row in summary.queries[:_DRAWN])
+        ],
+        guides=[
+            b.Guide(ceiling, "all that is possible", "x", "dotted"),
+            *([b.Guide(floor, "noise floor", "x")] if math.isfinite(floor) else []),
+        ],
+        footer=f"Bars: 95\u00a0% intervals over contexts{_first(len(results))}",
     )
+
+
+def _telling(summary: SusceptibilitySummary) -> str | None:
+    """The factor whose levels, four at most, lie furthest apart."""
+    apart = {
+        name: max(level.mean_nats for level in levels) - min(level.mean_nats for level in levels)
+        for name, levels in summary.factors.items()
+        if 2 <= len(levels) <= 4
+    }
+    return max(apart, key=lambda name: apart[name], default=None)
+
+
+def _picture_of_contexts(summary: SusceptibilitySummary) -> b.Chart:
     contexts = summary.contexts[:_DRAWN]
-    yield b.chart_of_rows(
+    return b.chart_of_rows(
         "contexts",
         "Contexts by their persuasion",
         "persuasion, mean over queries",
         [b.Untrusted(f"{row.id}: {row.text}", 48) for row in contexts],
         b.ChartSeries("rows", [row.mean_persuasion_nats for row in contexts], colour=2),
-        _first(len(contexts), len(summary.contexts)).lstrip("; "),
+        _first(len(summary.contexts)).lstrip("; "),
     )
 
 
-def _first(n_shown: int, n: int) -> str:
-    return f"; the first {n_shown:,} of {n:,}" if n_shown < n else ""
+def _first(n: int) -> str:
+    return f"; the first {_DRAWN:,} of {n:,}" if n > _DRAWN else ""

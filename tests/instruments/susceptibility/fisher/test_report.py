@@ -32,12 +32,16 @@ def test_what_a_report_says_is_as_reviewed() -> None:
 
 
 def test_the_words_say_what_was_measured() -> None:
-    assert flat(words.verdict(asked())) == (
+    one, many = [asked()], several(3)
+    assert flat(words.numbers(one, summary(one))) == (
         "Fisher susceptibility 50.0 [25.0, 100] (half the trace, sigma identity); 0.50 [0.25, 1.00] nats (sigma "
         "empirical), at place layer:3."
     )
-    assert flat(words.explanation(asked())).endswith("9 tokens of the query. 8 random directions.")
-    assert "directions" not in words.explanation(asked(n_probes=0))
+    assert flat(b.plain(words.headline(many))) == (
+        "Of 3 queries, the answer to “Query q2 meows.” begins to move fastest. These are ranks: no actual context was "
+        "measured."
+    )
+    assert b.headline_of(of(*many)) == FisherResult.findings(many).headline == b.plain(words.headline(many))
     assert "squared embeddings" in words.scales([asked(place="query")])[1]
     taken = [asked(method="sketch", n_probes=n) for n in (4, 30)]
     assert words.settings(taken)["Estimator"] == "fisher, sketch with 4 to 30 probes"
@@ -55,17 +59,27 @@ def test_colours_that_stand_for_nats_are_not_given_to_a_trace() -> None:
 def test_what_else_explains_the_ranks_stands_beside_them() -> None:
     (row, _), (few, _) = (summary(several(n)).values for n in (12, 9))
     # Where entropies are all alike there is nothing to correlate with.
-    assert flat(words.correlations(row) or "").startswith(
-        "Spearman correlation of sigma identity -1.00 with the query’s length in tokens; ranks explained by these"
+    assert flat(words.correlations(row) or "") == (
+        "Spearman correlation of a query’s rank (sigma identity): −1.00 with its length."
     )
-    assert flat(words.correlations(few) or "").startswith("Too few queries to decide what else explains the ranks")
+    assert words.correlations(few) is None
     both = words.correlations(replace(row, spearman_with_length=0.75, spearman_with_entropy=-0.25)) or ""
-    assert (
-        "0.75 with the query’s length in tokens and -0.25 (too few queries to distinguish it from 0: it takes" in both
+    assert "0.75 with its length; −0.25 with the entropy of its next token (too few queries: it takes 66)." in flat(
+        both
     )
-    assert "66) with the entropy" in both
+    # In front where it explains them.
     made = of(*several(12))
-    assert all("Spearman" in one for one in (printed(made), html.page(made), markdown.text(made)))
+    assert all("Spearman" in one for one in (printed(made, explain=False), html.page(made), markdown.text(made)))
+    weak = of(*(replace(case, n_query_tokens=9 + i % 2) for i, case in enumerate(several(12))))
+    assert "Spearman" not in printed(weak, explain=False)
+    assert "Spearman" in printed(weak)
+
+
+def test_a_page_begins_with_a_picture_of_the_ranks() -> None:
+    page = html.page(of(*several(3)))
+    assert page.count("<svg") == 1
+    assert page.index("<svg") < page.index('class="line"')
+    assert page.index("Query q2 meows.</text>") < page.index("Query q0 meows.</text>")
 
 
 def test_there_is_no_report_of_nothing() -> None:

@@ -14,6 +14,7 @@ from leakmeter.instruments.susceptibility.fisher.result import (
 )
 from leakmeter.instruments.susceptibility.report import ID, factor_table, too_few
 from leakmeter.report import blocks as b
+from leakmeter.report import pictures
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.stats.stats import items_for_correlation
@@ -63,13 +64,12 @@ _NOTES: Final = (
 
 
 def report(results: Sequence[FisherResult]) -> b.Report:
-    n = "a query" if len(results) == 1 else f"each of {len(results):,} queries"
     return b.Report(
         f"How far {'this answer' if len(results) == 1 else 'these answers'} would move",
         "susceptibility",
         list(_blocks(results, FisherResult.summary(results))),
-        lead=f"Gradients of a language model show how fast its answer to {n} begins to move when the vectors it reads "
-        "change.",
+        lead="Gradients of a language model show how fast an answer begins to move when the vectors "
+        "that it reads change.",
         caveat=CAVEAT,
         sections=[_section(result) for result in results] if len(results) > 1 else (),
         index=b.heads(_index(results[0])),
@@ -82,23 +82,27 @@ def report(results: Sequence[FisherResult]) -> b.Report:
 
 
 # ---- sentences ------------------------------------------------------------------------------------------------------
-def headline(summary: FisherSummary) -> str:
-    means = "; ".join(_named(nats_in(row.mean_nats, row.interval_nats), row.sigma) for row in summary.values)
-    return f"Fisher susceptibility {means}: the mean of {summary.n:,} queries."
+def headline(results: Sequence[FisherResult]) -> b.Phrase:
+    """Which answer begins to move fastest: the numbers rank queries, and none of them is high or low in itself."""
+    if len(results) == 1:
+        return "How fast this answer begins to move: compare it with those of other queries of the same run."
+    fastest = max(results, key=lambda result: result.values[0].fisher_nats)
+    return (
+        f"Of {len(results):,} queries, the answer to “",
+        b.Untrusted(fastest.query, _SHORT),
+        "” begins to move fastest. These are ranks: no actual context was measured.",
+    )
 
 
-def verdict(result: FisherResult) -> str:
+def numbers(results: Sequence[FisherResult], summary: FisherSummary) -> str:
+    """The values, their intervals, and whether more random directions are needed."""
+    if len(results) > 1:
+        means = "; ".join(_named(nats_in(row.mean_nats, row.interval_nats), row.sigma) for row in summary.values)
+        return f"Fisher susceptibility {means}: the mean of {summary.n:,} queries."
+    (result,) = results
     values = "; ".join(_named(nats_in(value.fisher_nats, value.interval_nats), value.sigma) for value in result.values)
     notes = (too_few(each.fisher_nats, each.interval_nats, 0.0, result.n_probes, "probes") for each in result.values)
     return f"Fisher susceptibility {values}, at place {result.place}.{next(filter(None, notes), '')}"
-
-
-def explanation(result: FisherResult) -> str:
-    drawn = f" {result.n_probes:,} random directions." if result.n_probes else ""
-    return (
-        f"Entropy of the next token: {nats_text(result.entropy_nats)}\u00a0nats. "
-        f"{result.n_query_tokens:,} tokens of the query.{drawn}"
-    )
 
 
 def scales(results: Sequence[FisherResult]) -> list[str]:
@@ -111,28 +115,18 @@ def scales(results: Sequence[FisherResult]) -> list[str]:
 
 def correlations(row: ValuesOfSigma) -> str | None:
     """A sentence on what else may explain a Σ's ranks; None where all queries are alike."""
-    if row.n < FEWEST_TO_CORRELATE:
-        return (
-            f"Too few queries to decide what else explains the ranks of sigma {row.sigma}: correlations with the "
-            f"query’s length and its entropy need {FEWEST_TO_CORRELATE}."
-        )
-    with_what = (
-        (row.spearman_with_length, "the query’s length in tokens"),
-        (row.spearman_with_entropy, "the entropy of its next token"),
-    )
-    phrases = []
-    for rho, quantity in with_what:
-        if rho is not None:
-            needed = items_for_correlation(rho)
-            takes = "" if needed is None else f": it takes {needed:,}"
-            few = f" (too few queries to distinguish it from 0{takes})" if needed is None or row.n < needed else ""
-            phrases.append(f"{rho:.2f}{few} with {quantity}")
-    if not phrases:
+    with_what = ((row.spearman_with_length, "its length"), (row.spearman_with_entropy, "the entropy of its next token"))
+    phrases = [f"{nats_text(rho)} with {what}{_few(rho, row.n)}" for rho, what in with_what if rho is not None]
+    if row.n < FEWEST_TO_CORRELATE or not phrases:
         return None
-    return (
-        f"Spearman correlation of sigma {row.sigma} {' and '.join(phrases)}; ranks explained by these reveal nothing "
-        "about contexts."
-    )
+    return f"Spearman correlation of a query’s rank (sigma {row.sigma}): {'; '.join(phrases)}."
+
+
+def _few(rho: float, n: int) -> str:
+    needed = items_for_correlation(rho)
+    if needed is not None and n >= needed:
+        return ""
+    return " (too few queries)" if needed is None else f" (too few queries: it takes {needed:,})"
 
 
 def decisions(summary: FisherSummary) -> list[tuple[str, str]]:
@@ -180,26 +174,50 @@ def _named(value: str, sigma: str) -> str:
 # ---- blocks ---------------------------------------------------------------------------------------------------------
 def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator[b.Block]:
     first, several = results[0], len(results) > 1
-    yield b.Headline(headline(summary) if several else verdict(first))
-    if not several:
-        yield b.Text(explanation(first))
+    met = decisions(summary)
+    yield b.Headline(headline(results))
+    yield b.Text(numbers(results, summary))
     for row in summary.values if several else ():
         if (explained := correlations(row)) is not None:
-            yield b.Text(explained, detail=row.n < FEWEST_TO_CORRELATE)
-    yield b.Advice.from_table(DECISIONS, decisions(summary))
-    # Some of the numbers are no nats.
-    for number, line in enumerate((*scales(results), INTERVALS)):
-        yield b.Text(line, "soft", detail=not 0 < number <= len(results[0].sigma))
-    yield b.Details("Settings and cost", b.facts_of(settings(results)))
+            yield b.Text(explained, detail=EXPLAINED not in met)
+    yield b.Advice.from_table(DECISIONS, met)
     yield from b.warnings_of(shared_words.warnings(results))
     if several:
+        yield _picture(results)
         for row in summary.values:
             caption = ("Factors, sigma ", b.Untrusted(row.sigma))
             yield from factor_table(row.factors, caption, b.Column("Mean", "nats", _unit(row.sigma)))
     else:
-        yield b.Text(b.Untrusted(first.query), "prose", heading=("Query ", b.Untrusted(first.id, ID)), detail=True)
         yield _values(first)
+        yield b.Text(b.Untrusted(first.query), "prose", heading=("Query ", b.Untrusted(first.id, ID)), detail=True)
+    # Some of the numbers are no nats.
+    for number, line in enumerate((*scales(results), INTERVALS)):
+        yield b.Text(line, "soft", detail=not 0 < number <= len(results[0].sigma))
+    yield b.Details("Settings and cost", b.facts_of(settings(results)))
     yield _chart(results, summary)
+
+
+def _picture(results: Sequence[FisherResult]) -> b.Chart:
+    """The queries by their rank."""
+    ranked = sorted(results, key=lambda result: -result.values[0].fisher_nats)[:_QUERIES_LISTED]
+    sigma = results[0].values[0].sigma
+    lines = [
+        pictures.PictureLine(
+            b.Untrusted(result.query, 42),
+            result.values[0].fisher_nats,
+            nats_text(result.values[0].fisher_nats),
+            ends=result.values[0].interval_nats,
+        )
+        for result in ranked
+    ]
+    left_out = f"; the first {_QUERIES_LISTED} of {len(results):,}" if len(results) > _QUERIES_LISTED else ""
+    return pictures.picture(
+        "queries",
+        "How fast the answer to each query begins to move",
+        b.Axis(("Fisher susceptibility, sigma ", b.Untrusted(sigma)), _unit(sigma)),
+        lines,
+        footer=f"Bars: 95\u00a0% intervals over random directions{left_out}",
+    )
 
 
 def _ranking(value: SigmaValue) -> b.Cell:
@@ -238,7 +256,7 @@ def _index(first: FisherResult) -> b.Columns[FisherResult]:
 
 def _section(result: FisherResult) -> b.Section:
     cells = b.cells(_index(result), result)
-    blocks: list[b.Block] = [b.Text(b.Untrusted(result.query), "prose"), b.Text(explanation(result)), _values(result)]
+    blocks: list[b.Block] = [b.Text(b.Untrusted(result.query), "prose"), _values(result)]
     return b.Section(b.Untrusted(result.id, ID), blocks, cells, weight=result.values[0].fisher_nats)
 
 
