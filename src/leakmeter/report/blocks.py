@@ -33,8 +33,12 @@ UNMEASURED: Final[Mapping[Unmeasured, str]] = {
     "unseen": "not scored individually",
 }
 """As legends say it."""
-SeriesStyle: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows", "rings"]
-"""How a series is drawn; `rows` is one number a line, with its name at the left; `rings` go around points of others."""
+SeriesStyle: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows", "rings", "lengths"]
+"""How a series is drawn; `rows` is one number a line, with its name at the left; `rings` go around points of others;
+`lengths` are bars from the left, one below the other, with their labels behind their ends."""
+
+HOUSE: Final = 7
+"""The pages' own colour among those of series, for what a chart is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,6 +470,18 @@ def chart_of_rows(name: str, title: str, axis: str, names: Sequence[Phrase], ser
     panel = Panel(Axis(axis, "nats"), Axis("", names=names), (series,))
     inches = 7.2, 1.1 + 0.24 * max(len(names), 4)
     return Chart(name, title, (panel,), footer=footer, panel_inches=inches, on="files")
+
+
+def chart_of_lengths(
+    name: str, title: str, axis: Axis, named: Sequence[tuple[Phrase, float, Phrase]], guides: Sequence[Guide] = ()
+) -> Chart:
+    """A picture for the head of a page: a bar for each (name, length, label), and where the limits are. It is as wide
+    as a telephone."""
+    names, lengths, labels = zip(*named, strict=True)
+    panel = Panel(
+        axis, Axis("", names=names), (ChartSeries("lengths", lengths, labels=labels, colour=HOUSE),), guides=guides
+    )
+    return Chart(name, title, (panel,), panel_inches=(4.0, 0.75 + 0.3 * len(named)), on="pages")
 
 
 @dataclass(frozen=True, slots=True)
