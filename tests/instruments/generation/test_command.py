@@ -152,7 +152,7 @@ def test_the_sample_works_end_to_end(cli: Call) -> None:
     # What the toy writes may hold characters of no width.
     assert all(cell_len(line) <= 80 for line in ended.out.split("\n"))
     said = " ".join(ended.out.split())
-    assert said.startswith("Kept: no measurement is above its bound.")
+    assert said.startswith("No violation found: no measurement is above its bound.")
     for words in (
         *("never prove it", "Guarantee ε = 14.0 at δ = 1e-5, for up to 18 tokens", "exemplars of a batch 24"),
         "no guarantee, since the texts themselves determine",
@@ -260,7 +260,7 @@ def test_only_what_may_be_published_is_told_in_public(audit: Call, cli: Call) ->
         for secret in (str(seed), "Kept", "spent", "Spent", "(n0)", "ferry", "measured", run.name):
             assert secret not in said.split("</style>")[-1]
     assert cli("report", run, "--html", "private.html").code == 0
-    assert "Kept: no measurement" in Path("private.html").read_text(encoding="utf-8")
+    assert "No violation found: no measurement" in Path("private.html").read_text(encoding="utf-8")
 
 
 class OneHot(Toy):
