@@ -145,7 +145,10 @@ def _bars(cases: Sequence[PrivateGenerationResult]) -> b.Chart:
 
     def largest(case: PrivateGenerationResult) -> tuple[AtOrder | BoundComparison, BoundComparison]:
         failures, worst = case.verdict.failures, case.verdict.worst_token
-        whole = [case.at_guarantee, *(failure for failure in failures if failure.token is None)]
+        whole: list[AtOrder | BoundComparison] = [
+            case.at_guarantee,
+            *(failure for failure in failures if failure.token is None),
+        ]
         tokens = [worst, *(failure for failure in failures if failure.token is not None)]
         return max(whole, key=lambda row: row.ratio), max(tokens, key=lambda row: row.ratio)
 

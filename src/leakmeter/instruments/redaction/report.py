@@ -71,7 +71,26 @@ _ADVICE_OF_DISCLOSURES: Final = {
     ),
     "doubtful": _ADVICE["doubtful"],
 }
+_FOUND: Final = {
+    "within the limit": "Cut {cut}: {left} of {whole}\u00a0nats are left; the limit is {limit:g}.",
+    "above the limit": "The limit of {limit:g}\u00a0nats is not met: with {cut} cut, {left} of {whole}\u00a0nats are "
+    "left, the smallest found.",
+    "whole within the limit": "Nothing has to be cut: the whole context influences the response by {whole}\u00a0nats; "
+    "the limit is {limit:g}.",
+    "no cut helps": "Cutting does not help: the whole context influences the response by {whole}\u00a0nats; the limit "
+    "is {limit:g}.",
+    "nothing is disclosed": "Nothing has to be cut: the response discloses no recognisable personal or secret data.",
+    "cut for the limit": "Cut {cut}. The response discloses no recognisable personal or secret data.",
+    "none is left": "Cut {cut}: the response then discloses nothing personal or secret (before: {disclosures}).",
+    "some are left": "With {cut} cut, the response still discloses something personal or secret ({n_left} of "
+    "{disclosures}).",
+    "no cut helps disclosures": "Cutting does not help: the response discloses something personal or secret "
+    "({disclosures}).",
+}
+_LEAKS: Final = "The new answer discloses: {kinds}. Do not ship. "
 _LINES_AT_MOST: Final = 200
+_BARS: Final = 12
+"""Steps that a picture has room for."""
 _BACK: Final = "put back"
 _POSTERIOR: Final = "Posterior"
 _NOTES: Final[tuple[tuple[str, str], ...]] = (
@@ -104,7 +123,9 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
         )
     )
     responses = "a response" if not several else f"{len(cases):,} responses"
-    overview: list[b.Block] = [b.Headline(f"{scope(cases)}{_headline(cases)}"), *_advice(cases)] if several else []
+    overview: list[b.Block] = []
+    if several:
+        overview = [b.Headline(f"{scope(cases)}{_headline(cases)}"), *_given(cases), *_advice(cases)]
     return b.Report(
         "What to cut from these contexts" if several else "What to cut from this context",
         "redact",
@@ -133,31 +154,34 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
 
 def verdict(case: RedactionResult) -> str:
     """What the new answer discloses; what is cut, what is left, and whether that is within the limit."""
-    if case.after is not None and case.after.sensitive:
-        return f"The new answer discloses: {kinds_text(case.after.sensitive)}. Do not ship. {_plan(case)}"
-    return _plan(case)
+    leaks = case.after.sensitive if case.after is not None else ()
+    lead = _LEAKS.format(kinds=kinds_text(leaks)) if leaks else ""
+    disclosed = case.disclosed
+    said: dict[str, object] = {
+        "cut": f"{len(case.redacted)} of {counted(case.n_pieces, 'piece')} ({100 * case.redacted_share:.0f}\u00a0% of "
+        "the text)",
+        "whole": nats_text(case.whole_nats),
+        "left": nats_text(case.left_nats),
+        "limit": case.max_loss_nats,
+    }
+    if disclosed is not None:
+        said |= {"n_left": disclosed.n_left, "disclosures": counted(len(disclosed.spans), "disclosure")}
+    return lead + _FOUND[_found(case)].format(**said)
 
 
-def _plan(case: RedactionResult) -> str:
-    if case.redacted:
-        n, n_pieces = len(case.redacted), case.n_pieces
-        share = f"{100 * case.redacted_share:.0f}\u00a0% of the text"
-        lead = f"Cutting {n} of {n_pieces} piece{'s' if n_pieces > 1 else ''} ({share})"
-    else:
-        lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
-    if case.disclosed is not None:
-        n = len(case.disclosed.spans)
-        noun = f"{n:,} personal or secret disclosure{'s' if n > 1 else ''}"
-        if not case.redacted:
-            return f"{lead}: the response discloses {noun if n else 'no recognisable personal or secret data'}."
-        return f"{lead} leaves {case.disclosed.n_left or 'none'} of {noun}." if n else f"{lead} is enough."
-    whole = nats_text(case.whole_nats)
-    limit = "" if case.max_loss_nats is None else f"; the limit is {case.max_loss_nats:g}"
-    if not case.redacted:
-        return f"{lead}: the whole context influences the response by {whole}\u00a0nats{limit}."
-    left = nats_text(case.left_nats)
-    least = "" if case.reached else ", the smallest found"
-    return f"{lead} leaves {left} of {whole}\u00a0nats{least}{limit}."
+def _found(case: RedactionResult) -> str:
+    is_cut, disclosed = bool(case.redacted), case.disclosed
+    # What discloses nothing more, and is not what was asked for, is above its limit.
+    if disclosed is None or not (case.reached or disclosed.n_left):
+        within, above = (
+            ("within the limit", "above the limit") if is_cut else ("whole within the limit", "no cut helps")
+        )
+        return within if case.reached else above
+    if not disclosed.spans:
+        return "cut for the limit" if is_cut else "nothing is disclosed"
+    if not is_cut:
+        return "no cut helps disclosures"
+    return "some are left" if disclosed.n_left else "none is left"
 
 
 def _effect_text(case: RedactionResult, disclosures: RedactedDisclosures) -> str:
@@ -196,7 +220,7 @@ def _headline(cases: Sequence[RedactionResult]) -> str:
     goal = "remove what is personal or secret" if cases[0].disclosed is not None else "reach their limit"
     return (
         f"{n:,} of {len(cases):,} plans ({share}) {goal}; they leave {mean_text(left)} and cut "
-        f"{cut:.0f}\u00a0% of the text on average.{_leaking(cases)} {_responses(cases)}"
+        f"{cut:.0f}\u00a0% of the text on average.{_leaking(cases)}"
     )
 
 
@@ -204,22 +228,17 @@ def _leaking(cases: Sequence[RedactionResult]) -> str:
     """Of new answers, how many disclose something personal or secret, and how many nobody searched; a sentence each."""
     answers = [case.after for case in cases if case.after is not None]
     leaking, unsearched = sum(bool(one.sensitive) for one in answers), sum(one.disclosures is None for one in answers)
-    n_answers = counted(len(answers), "new answer")
-    said = ""
-    if leaking:
-        verb = "discloses" if leaking == 1 else "disclose"
-        said += f" {leaking:,} of {n_answers} {verb} personal or secret data: do not ship."
-    if unsearched:
-        said += f" {unsearched:,} of {n_answers} {'was' if unsearched == 1 else 'were'} not searched."
-    return said
+    of_all = f"of {counted(len(answers), 'new answer')}"
+    disclosing = f" Personal or secret data is in {leaking:,} {of_all}: do not ship." if leaking else ""
+    return disclosing + (f" Not searched: {unsearched:,} {of_all}." if unsearched else "")
 
 
-def _responses(cases: Sequence[RedactionResult]) -> str:
-    n, n_given = len(cases), sum(not case.response.sampled for case in cases)
-    if not n_given:
-        return "Responses were drawn from the scoring model."
-    were = "were given" if n_given == n else f"were given in {n_given:,} cases and drawn in {n - n_given:,}"
-    return f"Responses {were}; the numbers are for the scoring model."
+def _given(cases: Sequence[RedactionResult]) -> Iterator[b.Text]:
+    """Of which responses another model would have other numbers; nothing where all were drawn."""
+    n = sum(not case.response.sampled for case in cases)
+    if n:
+        responses = "The response was" if len(cases) == 1 else f"{n:,} of {len(cases):,} responses were"
+        yield b.Text(f"{responses} given; the numbers are for the scoring model.")
 
 
 def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
@@ -288,20 +307,19 @@ def _floor(case: RedactionResult) -> float:
 
 def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     leaks = case.after is not None and case.after.sensitive
-    yield b.Headline(f"{scope([case])}{verdict(case)}", verdict="bad" if leaks else "")
-    given_note = "" if case.response.sampled else " The response was given; the numbers are for the scoring model."
+    yield b.Headline(f"{scope([case])}{verdict(case)}", verdict="" if case.reached and not leaks else "bad")
     effect = "" if case.disclosed is None else f"{_effect_text(case, case.disclosed)} "
-    yield b.Text(f"{effect}{posterior(case)}{given_note}")
+    yield b.Text(f"{effect}{posterior(case)}", detail=True)
     if not several:
+        yield from _given([case])
         yield from _advice([case])
     yield from b.warnings_of(context.warnings(case))
-    if case.disclosed is not None and case.disclosed.spans:
-        yield _disclosures(case.disclosed)
-    if case.after is not None and case.after.sensitive:
+    if case.after is not None and leaks:
         yield _disclosures_after(case.after)
+    if case.disclosed is not None and case.disclosed.spans:
+        yield _disclosures(case.disclosed, detail=bool(leaks))
     query = [b.Text(b.Untrusted(case.query), "prose", heading="Query", detail=True)] if case.query else []
-    yield b.Beside([_context(case)], [*query, *_answers(case)])
-    yield _steps_chart(case)
+    yield b.Beside([_context(case), _bars(case)], [*query, *_answers(case)])
     yield _steps(case)
     facts = {} if case.max_loss_nats is None else {"Limit": f"{case.max_loss_nats:g}\u00a0nats"}
     facts |= context.settings(case)
@@ -313,7 +331,7 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     yield b.Details("Settings and cost", b.facts_of(facts))
 
 
-def _disclosures(disclosures: RedactedDisclosures) -> b.Table:
+def _disclosures(disclosures: RedactedDisclosures, *, detail: bool) -> b.Table:
     columns = (
         b.Column("What"),
         b.Column("Response says"),
@@ -337,7 +355,7 @@ def _disclosures(disclosures: RedactedDisclosures) -> b.Table:
         for span in disclosures.spans
     ]
     caption = "Personal or secret disclosures, before and after the cuts"
-    return b.Table(columns, rows, caption, rest=("disclosure", "disclosures"))
+    return b.Table(columns, rows, caption, rest=("disclosure", "disclosures"), detail=detail)
 
 
 # ---- texts ----------------------------------------------------------------------------------------------------------
@@ -477,24 +495,21 @@ def _posterior(case: RedactionResult, numbers: RedactionResult | RedactionStep, 
     return sure if nats > _floor(case) else "<\u00a0placebo"
 
 
-def _steps_chart(case: RedactionResult) -> b.Chart:
-    """Nats left after each step, on an axis of square roots, where a limit far below the first can be seen."""
-    left = [case.whole_nats, *(step.left_nats for step in case.steps)]
-    captions: list[b.Phrase] = [f"the whole context: {nats_text(left[0])} nats"]
-    for number, step in enumerate(case.steps, 1):
-        action, name = f"{number}. {step.action} ", b.Untrusted(step.name, 40)
-        captions.append((action, name, f": {nats_text(step.left_nats)} nats left"))
-    series = [b.ChartSeries("steps", left, notes=captions)]
-    back = [number for number, step in enumerate(case.steps, 1) if step.action == _BACK]
-    if back:
-        ys, remarks = [left[i] for i in back], [captions[i] for i in back]
-        series.append(b.ChartSeries("scatter", ys, [float(i) for i in back], name=_BACK, notes=remarks))
-    guides = [b.Guide(limit, f"limit, {limit:g}") for limit in _limits([case])]
+def _bars(case: RedactionResult) -> b.Chart:
+    """Nats left after each step beside the limit; of many steps the last ones, which come near it."""
+    steps: list[tuple[b.Phrase, float, b.Phrase]] = [("whole context", case.whole_nats, nats_text(case.whole_nats))]
+    steps += [
+        ((f"{step.action} ", b.Untrusted(step.name, 14)), step.left_nats, nats_text(step.left_nats))
+        for step in case.steps
+    ]
+    n_left_out = max(0, len(steps) - _BARS)
+    title = f"Nats left after each step; {n_left_out:,} are not drawn" if n_left_out else "Nats left after each step"
+    guides = [b.Guide(limit, f"limit: {limit:g}", across="x") for limit in _limits([case])]
     if case.placebo_nats is not None:
-        label = f"irrelevant words as the only context, {nats_text(case.placebo_nats)}"
-        guides.append(b.Guide(case.placebo_nats, label, line="dotted"))
-    panel = b.Panel(b.Axis("steps", whole=True), b.Axis("left of the influence", "nats", "sqrt"), series, guides=guides)
-    return b.Chart("steps", "Nats left after each step", [panel], panel_inches=(8.0, 2.8), on="pages")
+        label = f"irrelevant words alone: {nats_text(case.placebo_nats)}"
+        guides.append(b.Guide(case.placebo_nats, label, across="x", line="dotted"))
+    shown = [steps[0], *steps[1 + n_left_out :]]
+    return b.chart_of_lengths("steps", title, b.Axis("left", "nats"), shown, guides)
 
 
 def _chart(cases: Sequence[RedactionResult]) -> b.Chart:
