@@ -171,12 +171,11 @@ def verdict(case: RedactionResult) -> str:
 
 def _found(case: RedactionResult) -> str:
     is_cut, disclosed = bool(case.redacted), case.disclosed
-    # What discloses nothing more, and is not what was asked for, is above its limit.
-    if disclosed is None or not (case.reached or disclosed.n_left):
-        within, above = (
-            ("within the limit", "above the limit") if is_cut else ("whole within the limit", "no cut helps")
-        )
-        return within if case.reached else above
+    is_above = not case.reached and case.max_loss_nats is not None
+    if disclosed is None or (is_above and not disclosed.n_left):
+        if is_cut:
+            return "above the limit" if is_above else "within the limit"
+        return "no cut helps" if is_above else "whole within the limit"
     if not disclosed.spans:
         return "cut for the limit" if is_cut else "nothing is disclosed"
     if not is_cut:
