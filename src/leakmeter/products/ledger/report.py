@@ -335,13 +335,13 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
         for look in kept
     ]
     by_answer: list[b.Block] = [table, b.Details("Every piece of these answers", pieces)] if answers else []
+    by_answer += [b.Details("Heat maps of these answers", heat_maps)] if heat_maps else []
     return b.Report(
         "Ledger of answers",
         "ledger",
         [
             *_lead(book, names),
             *by_answer,
-            *heat_maps,
             b.Details("All sums: documents, people, recipients, days", [rows_table(book, by, names) for by in BY]),
         ],
         lead="Leakage of each document to each recipient through logged answers: nats by the scoring model, added up "
