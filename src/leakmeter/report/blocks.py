@@ -491,6 +491,11 @@ class Image:
     name: Phrase
     png: bytes = field(repr=False)
 
+    @property
+    def inches(self) -> int:
+        """Its width, of which a reader's screen has to have enough; figures are drawn with 160 pixels an inch."""
+        return min(24, max(3, round(int.from_bytes(self.png[16:20], "big") / 160)))
+
 
 @dataclass(frozen=True, slots=True)
 class Beside:

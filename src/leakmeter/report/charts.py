@@ -169,7 +169,7 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
     if titled:
         drawn.suptitle("\n".join(lines)).set_in_layout(False)
         if chart.footer:
-            drawn.supxlabel("\n".join(textwrap.wrap(chart.footer, max(40, int(wide * 17)))), fontsize=7, color=_SOFT)
+            drawn.supxlabel("\n".join(textwrap.wrap(chart.footer, max(40, int(wide * 13)))), fontsize=9, color=_SOFT)
     if simple:
         left, bottom = 0.65 / wide, 0.5 / drawn.get_figheight()
         top = (0.1 + legend + 0.25 * bool(chart.panels[0].title)) / drawn.get_figheight()
