@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
@@ -12,7 +11,13 @@ from leakmeter.core.plain import counted
 from leakmeter.instruments.influence import context
 from leakmeter.instruments.influence.disclosure_report import disclosed_span, kind_text, kinds_text
 from leakmeter.instruments.influence.disclosures import Disclosure
-from leakmeter.instruments.redaction.result import RedactedAnswer, RedactedDisclosures, RedactionResult, RedactionStep
+from leakmeter.instruments.redaction.result import (
+    RedactedAnswer,
+    RedactedDisclosure,
+    RedactedDisclosures,
+    RedactionResult,
+    RedactionStep,
+)
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.scale import nats_text
@@ -21,21 +26,21 @@ from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.stats import interval_of_share
 from leakmeter.text.entities.values import SEARCHED
 
-CAVEAT: Final = (
-    "This plan is for this response: it bounds the influence of the remaining context on it. The answer drawn "
-    "afterwards is another response, on which the remaining context has another influence; it is searched for what it "
-    "discloses. Pieces were chosen one by one: no single piece can be put back, but a shorter plan may exist."
-)
-_CAVEAT_OF_DISCLOSURES: Final = (
-    "This plan is for this response, and for disclosures that a list, a recogniser or a shape can find in it. The "
-    "answer drawn afterwards is another response: it is searched in the same way, and a further one may disclose "
-    "something else. Pieces were chosen one by one: no single piece can be put back, but another plan may leave the "
-    "rest of the response likelier."
+_LEADS: Final = {
+    "limit": "Pieces of the context were cut one after another, each time that which left the least influence on the "
+    "same response, until that influence was within the limit.",
+    "disclosures": "Pieces of the context were cut one after another, until the response disclosed nothing personal or "
+    "secret from the remaining text, as far as a list, a recogniser or a shape can find it.",
+}
+_CAVEAT: Final = (
+    "This plan is for this response. The answer drawn afterwards is another one, on which the remaining context has "
+    "another influence: it is searched for what it discloses, and a further one may disclose something else. Pieces "
+    "were chosen one by one: no single piece can be put back, but another plan may be better."
 )
 _ADVICE: Final = {
-    "kept": ("Nothing has to be cut", "ship the context as it is"),
+    "kept": ("Nothing has to be cut", "check what else the answer discloses (leakmeter influence), then ship it"),
     "reached": (
-        "The limit is met",
+        "Enough is cut",
         "read the answer that the model gives afterwards; if it is useful, ship the redacted context "
         "(--write-redacted)",
     ),
@@ -48,8 +53,9 @@ _ADVICE: Final = {
         "run the same command again with this version, and read the answer, before you ship anything",
     ),
     "missed": (
-        "The limit is not met",
-        "try another --unit, such as sentence, or bound the leakage of every token (leakmeter decode --epsilon)",
+        "Cutting is not enough",
+        "try another --unit, such as sentence; bound the leakage of every token (leakmeter decode --epsilon), or show "
+        "answers only to people who may read the context",
     ),
     "doubtful": (
         "Numbers too uncertain to show what is left",
@@ -59,17 +65,6 @@ _ADVICE: Final = {
         "A limit below the influence of irrelevant words",
         "raise --max-loss to that influence: below it, even irrelevant text must be cut",
     ),
-}
-_ADVICE_OF_DISCLOSURES: Final = {
-    "kept": ("Nothing has to be cut", "check what else the answer discloses (leakmeter influence), then ship it"),
-    "reached": ("No disclosure is left", _ADVICE["reached"][1]),
-    "leaks": _ADVICE["leaks"],
-    "unsearched": _ADVICE["unsearched"],
-    "missed": (
-        "A disclosure, or more than the limit, is left",
-        "try another --unit, such as sentence, or do not show the answer to anyone who may not read the context",
-    ),
-    "doubtful": _ADVICE["doubtful"],
 }
 _FOUND: Final = {
     "within the limit": "Cut {cut}: {left} of {whole}\u00a0nats are left; the limit is {limit:g}.",
@@ -91,38 +86,20 @@ _LEAKS: Final = "The new answer discloses: {kinds}. Do not ship. "
 _LINES_AT_MOST: Final = 200
 _BARS: Final = 12
 """Steps that a picture has room for."""
-_BACK: Final = "put back"
-_POSTERIOR: Final = "Posterior"
-_NOTES: Final[tuple[tuple[str, str], ...]] = (
-    (
-        "Left",
-        "how far the remaining context moves the response’s log-probability from that without any context, added up "
-        "over tokens without signs. Every step was measured with all pieces cut so far; values within the limit are "
-        "bold.",
-    ),
+_NOTES: Final = (
+    ("Left", "how far the remaining context moves the response’s log-probability from that without any context, added "
+             "up over tokens without signs. Every step was measured with all pieces cut so far; values within the "
+             "limit are bold."),
     ("Change", "against the step before."),
-    (
-        _POSTERIOR,
-        "1 / (1 + exp(−signed)), before and after; not shown where the signed or unsigned sum is not above those of "
-        "the noise and of irrelevant words, nor for responses that were given.",
-    ),
+    ("Posterior", "1 / (1 + exp(−signed)), before and after; not shown where the signed or unsigned sum is not above "
+                  "those of the noise and of irrelevant words, nor for responses that were given."),
     ("Colours", "begin at the influence of irrelevant words as the only context."),
 )  # fmt: skip
 
 
 def report(cases: Sequence[RedactionResult]) -> b.Report:
     several, discloses = len(cases) > 1, any(case.disclosed is not None for case in cases)
-    has_posteriors = any(case.response.sampled for case in cases)
     columns = _index(discloses=discloses)
-    goal = (
-        "until the response disclosed nothing personal or secret from the remaining text"
-        if discloses
-        else (
-            "each time the piece whose removal left the least influence on the same response, until that influence "
-            "was within the limit, in nats"
-        )
-    )
-    responses = "a response" if not several else f"{len(cases):,} responses"
     overview: list[b.Block] = []
     if several:
         overview = [b.Headline(f"{scope(cases)}{_headline(cases)}"), *_given(cases), *_advice(cases)]
@@ -130,9 +107,8 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
         "What to cut from these contexts" if several else "What to cut from this context",
         "redact",
         blocks=[*overview, _chart(cases)],
-        lead=f"A language model gave {responses} after reading some context. Pieces of that context were cut, one "
-        f"after another, {goal}.",
-        caveat=_CAVEAT_OF_DISCLOSURES if discloses else CAVEAT,
+        lead=_LEADS["disclosures" if discloses else "limit"],
+        caveat=_CAVEAT,
         sections=[
             b.Section(
                 b.Untrusted(case.id, 80),
@@ -145,9 +121,9 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
         index=b.heads(columns),
         index_caption="Plans, largest remaining influence first" if several else "",
         sections_left_out="with less left",
-        notes=[b.Facts([note for note in _NOTES if note[0] != _POSTERIOR or has_posteriors])],
+        notes=[b.Facts(_NOTES)],
         guide_to="context",
-        has_posteriors=has_posteriors,
+        has_posteriors=any(case.response.sampled for case in cases),
         scripted=False,
     )
 
@@ -245,30 +221,27 @@ def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
     cases = [case for case in cases if case.unmarked_query_tokens is None]
     if not cases:
         return
-    table = _ADVICE if cases[0].disclosed is None else _ADVICE_OF_DISCLOSURES
     met = Counter(name for case in cases for name in _conditions(case))
-    for case in cases:
-        limit = case.max_loss_nats
-        if case.steps and limit is not None and case.placebo_nats is not None and limit < case.placebo_nats:
-            met["below"] += 1
     rows = [
         (f"{condition} ({met[name]:,} of {len(cases):,} plans)" if len(cases) > 1 else condition, do)
-        for name, (condition, do) in table.items()
+        for name, (condition, do) in _ADVICE.items()
         if name in met
     ]
-    yield b.Advice(rows, [row for name, row in table.items() if name not in met])
+    yield b.Advice(rows, [row for name, row in _ADVICE.items() if name not in met])
 
 
 def _conditions(case: RedactionResult) -> list[str]:
     """Rows of the decision table that a plan meets."""
-    answer = []
-    if case.after is not None:
-        answer = ["unsearched"] if case.after.disclosures is None else ["leaks"] if case.after.sensitive else []
-    if not case.reached:
-        return [*answer, "missed"]
-    if context.doubt(case) is not None:
-        return [*answer, "doubtful"]
-    return answer or ["reached" if case.redacted else "kept"]
+    met = []
+    if case.after is not None and (case.after.disclosures is None or case.after.sensitive):
+        met.append("unsearched" if case.after.disclosures is None else "leaks")
+    if not case.reached or context.doubt(case) is not None:
+        met.append("doubtful" if case.reached else "missed")
+    if not met:
+        met.append("reached" if case.redacted else "kept")
+    if case.steps and case.max_loss_nats is not None and case.max_loss_nats < (case.placebo_nats or 0.0):
+        met.append("below")
+    return met
 
 
 def _answer_text(case: RedactionResult) -> str:
@@ -331,30 +304,20 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
 
 
 def _disclosures(disclosures: RedactedDisclosures, *, detail: bool) -> b.Table:
-    columns = (
-        b.Column("What"),
-        b.Column("Response says"),
-        b.Column("From", on="wide"),
-        b.Column("Before", "signed_nats", "nats"),
-        b.Column("After", "signed_nats", "nats"),
-        b.Column("Floor", "nats", on="wide"),
-    )
-    rows = [
-        b.Row(
-            (
-                kind_text(span.kind),
-                b.Noted(b.Untrusted(span.text, 80), ["is left"]) if span.is_left else b.Untrusted(span.text, 80),
-                b.Untrusted(", ".join(span.pieces), 48),
-                span.before_nats,
-                span.after_nats,
-                span.least_nats,
-            ),
-            strong=span.is_left,
-        )
-        for span in disclosures.spans
+    def said(span: RedactedDisclosure) -> b.Noted:
+        return b.Noted(b.Untrusted(span.text, 80), ["is left"] if span.is_left else ())
+
+    columns: b.Columns[RedactedDisclosure] = [
+        (b.Column("What"), lambda span: kind_text(span.kind)),
+        (b.Column("Response says"), said),
+        (b.Column("From", on="wide"), lambda span: b.Untrusted(", ".join(span.pieces), 48)),
+        (b.Column("Before", "signed_nats", "nats"), lambda span: span.before_nats),
+        (b.Column("After", "signed_nats", "nats"), lambda span: span.after_nats),
+        (b.Column("Floor", "nats", on="wide"), lambda span: span.least_nats),
     ]
+    rows = [b.Row(b.cells(columns, span), strong=span.is_left) for span in disclosures.spans]
     caption = "Personal or secret disclosures, before and after the cuts"
-    return b.Table(columns, rows, caption, rest=("disclosure", "disclosures"), detail=detail)
+    return b.Table(b.heads(columns), rows, caption, rest=("disclosure", "disclosures"), detail=detail)
 
 
 # ---- texts ----------------------------------------------------------------------------------------------------------
@@ -448,43 +411,34 @@ def _tokens(
 
 # ---- the way to the limit -------------------------------------------------------------------------------------------
 def _steps(case: RedactionResult) -> b.Table:
-    columns = [
-        b.Column("#", "count"),
-        b.Column("Step"),
-        b.Column("Piece"),
-        b.Column("Text"),
-        b.Column("Left", "nats", "nats", shade=True),
-        b.Column("Change", "signed_nats", on="wide", detail=True),
-        b.Column("Signed", "signed_nats", on="wide"),
-        b.Column(_POSTERIOR, "posterior"),
+    """The whole context, then each step; of a response that was given no posterior follows."""
+    columns: b.Columns[tuple[int, RedactionStep]] = [
+        (b.Column("#", "count"), lambda at: at[0]),
+        (b.Column("Step"), lambda at: at[1].action),
+        (b.Column("Piece"), lambda at: b.Untrusted(at[1].name, 24)),
+        (b.Column("Text"), lambda at: _step_text(at[1])),
+        (b.Column("Left", "nats", "nats", shade=True), lambda at: _coloured(at[1].left_nats, case)),
+        (b.Column("Change", "signed_nats", on="wide", detail=True), lambda at: at[1].change_nats),
+        (b.Column("Signed", "signed_nats", on="wide"), lambda at: at[1].left_signed_nats),
+        (b.Column("Posterior", "posterior"), lambda at: _posterior(case, at[1], at[1].left_nats, "left_")),
     ]
-    whole: tuple[b.Cell, ...] = (0, "", "", "the whole context", _coloured(case.whole_nats, case), "")
-    limit = -1.0 if case.max_loss_nats is None else case.max_loss_nats
-    within = case.whole_nats <= limit
-    sure = _posterior(case, case, case.whole_nats, "whole_")
-    rows = [b.Row((*whole, case.whole_signed_nats, sure), strong=within)]
-    for number, step in enumerate(case.steps, 1):
-        text = b.Untrusted(step.text, 160)
-        cells: tuple[b.Cell, ...] = (
-            number,
-            step.action,
-            b.Untrusted(step.name, 24),
-            b.Noted(text, ["raised the loss"]) if step.raised else text,
-            _coloured(step.left_nats, case),
-            step.change_nats,
-            step.left_signed_nats,
-            _posterior(case, step, step.left_nats, "left_"),
-        )
-        rows.append(b.Row(cells, strong=step.left_nats <= limit))
+    whole: list[b.Cell] = [0, "", "", "the whole context", _coloured(case.whole_nats, case), "", case.whole_signed_nats]
+    whole.append(_posterior(case, case, case.whole_nats, "whole_"))
     if not case.response.sampled:
-        # Of a response that was given no posterior follows.
         columns.pop()
-        rows = [replace(row, cells=row.cells[:-1]) for row in rows]
+    limit = -1.0 if case.max_loss_nats is None else case.max_loss_nats
+    rows = [b.Row(whole[: len(columns)], strong=case.whole_nats <= limit)]
+    rows += [b.Row(b.cells(columns, at), strong=at[1].left_nats <= limit) for at in enumerate(case.steps, 1)]
     goal = [] if case.disclosed is None else ["nothing personal or secret is disclosed"]
     if case.max_loss_nats is not None:
         goal.append(f"at most {limit:g} nats are left")
     caption = f"Steps, until {' and '.join(goal)}"
-    return b.Table(columns, rows, caption, rest=("step", "steps"), first=len(rows))
+    return b.Table(b.heads(columns), rows, caption, rest=("step", "steps"), first=len(rows))
+
+
+def _step_text(step: RedactionStep) -> b.Cell:
+    text = b.Untrusted(step.text, 160)
+    return b.Noted(text, ["raised the loss"]) if step.raised else text
 
 
 def _posterior(case: RedactionResult, numbers: RedactionResult | RedactionStep, nats: float, prefix: str) -> b.Cell:
