@@ -335,6 +335,13 @@ def test_what_is_struck_out_is_a_mark_where_there_is_no_page() -> None:
     assert "A &#91;…&#93;  is out&#46;" in markdown.text(report)
 
 
+def test_what_is_folded_on_a_page_may_be_explained_in_a_terminal() -> None:
+    for told in (True, False):
+        report = b.Report("T", "m", [b.Details("By order", [b.Text("Two")], told=told)])
+        assert "<details><summary>By order</summary>" in html.page(report)
+        assert ["Two" in printed(report, explain=explain) for explain in (False, True)] == [False, told]
+
+
 def test_charts_of_pages_are_no_figure_files() -> None:
     line = b.ChartSeries("line", (1.0, 3.0), (2.0, 20.0))
     chart = b.Chart("x", "X", (b.Panel(b.Axis("x", scale="log", ticks=(2.0, 14.0)), b.Axis("y"), (line,)),), on="pages")

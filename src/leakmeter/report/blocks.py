@@ -511,6 +511,8 @@ class Details:
 
     summary: Phrase
     blocks: Sequence[Block]
+    told: bool = False
+    """A terminal shows all of them with --explain."""
 
 
 @dataclass(frozen=True, slots=True)

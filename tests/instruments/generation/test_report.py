@@ -177,7 +177,7 @@ def test_the_worst_tokens_are_those_that_used_most(case: Case) -> None:
         for i, one in enumerate(case.samples)
         for t, share in enumerate(one.per_token.share_of_bound)
     ]
-    tables = [one for one in report([case]).sections[0].blocks if isinstance(one, b.Table)]
+    tables = [one for one in b.walk(report([case]).sections[0].blocks) if isinstance(one, b.Table)]
     rows = next(one for one in tables if b.plain(one.caption).startswith("Tokens")).rows
     assert [(row.cells[3], *row.cells[:2]) for row in rows] == sorted(shares, key=lambda of: -of[0])[: len(rows)]
     worst = case.verdict.worst_token

@@ -241,7 +241,7 @@ def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
     for number, decoded in enumerate(responses, 1):
         yield from _response(decoded, number, len(responses))
     if guarantee is not None:
-        yield _guaranteed(guarantee, len(responses), detail=True)
+        yield b.Details("What is guaranteed", _guaranteed(guarantee, len(responses)), told=True)
     texts = [b.Text(b.Untrusted(case.context), "prose", heading="Context")]
     if case.query:
         texts.append(b.Text(b.Untrusted(case.query), "prose", heading="Query"))
@@ -323,7 +323,7 @@ def _numbers(
 
 
 # ---- both -----------------------------------------------------------------------------------------------------------
-def _guaranteed(guarantee: ResponseGuarantee, n_responses: int, *, detail: bool = False) -> b.HeadedBlocks:
+def _guaranteed(guarantee: ResponseGuarantee, n_responses: int) -> list[b.Block]:
     response, session = guarantee.response, guarantee.session
     composed = {"response 1" if n_responses > 1 else "this response": response}
     if session.n_responses > 1:
@@ -345,8 +345,7 @@ def _guaranteed(guarantee: ResponseGuarantee, n_responses: int, *, detail: bool 
     if guarantee.note:
         blocks.append(b.Text(guarantee.note, "soft"))
     told = (*meaning(guarantee, n_responses), CONDITIONS)
-    blocks += [b.Text(sentence, detail=True) for sentence in told]
-    return b.HeadedBlocks("What is guaranteed", blocks, detail)
+    return [*blocks, *(b.Text(sentence, detail=True) for sentence in told)]
 
 
 # ---- public ---------------------------------------------------------------------------------------------------------
@@ -360,7 +359,7 @@ def _public(case: PublicResult) -> Iterator[b.Block]:
         yield b.Text(b.Untrusted("".join(response.tokens)), "prose", heading=f"Response{place}")
         if number > 1:
             yield b.Text(f"Guaranteed: {bound(response.guarantee)}.")
-    yield _guaranteed(case.guarantee, len(responses))
+    yield b.HeadedBlocks("What is guaranteed", _guaranteed(case.guarantee, len(responses)))
     for number, response in enumerate(responses, 1):
         place = f" of response {number}" if len(responses) > 1 else ""
         columns = {"guaranteed ε": response.bound_nats, "log p without context": response.bare_log_prob_nats}

@@ -183,10 +183,8 @@ def _batch(case: PrivateGenerationResult, *, several: bool) -> Iterator[b.Block]
     yield b.Text(words.SPENT.format(n=spent.n_tokens, epsilon=nats_text(spent.epsilon)), detail=True)
     yield from b.warnings_of(case.warnings)
     yield from _texts(case)
-    yield b.HeadedBlocks("Bound and measurement by order", list(_orders(case)), detail=True)
-    yield _exemplars(case)
-    yield _tokens(case)
-    yield from _convention(case)
+    measured = [*_orders(case), _exemplars(case), _tokens(case), *_convention(case)]
+    yield b.Details("Bound and measurement by order, exemplar and token", measured, told=True)
 
 
 def _orders(case: PrivateGenerationResult) -> Iterator[b.Block]:
