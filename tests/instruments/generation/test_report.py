@@ -186,7 +186,7 @@ def test_the_worst_tokens_are_those_that_used_most(case: Case) -> None:
 
 
 def test_batches_with_the_same_texts_add_up(audited: list[Case]) -> None:
-    same = "7 exemplars stand in several batches with the same text; for the author of that text, these batches add up."
+    same = "The same text stands in several batches (7 exemplars): for its author, these batches add up."
     for said in said_of([audited[0], replace(audited[0], id="again")]):
         assert same in said
 

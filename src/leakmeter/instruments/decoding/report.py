@@ -207,8 +207,7 @@ def _findings(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
         of_any = f"Guaranteed of any: at most {nats_text(weakest.response.basic_nats)}\u00a0nats."
         yield b.Text(f"{of_any} {means(weakest)}")
     if n_given := sum(not case.response.sampled for case in cases):
-        subject = "1 response was" if n_given == 1 else f"{n_given:,} responses were"
-        yield b.Text(f"{subject} given, not drawn: the numbers are for the scoring model.")
+        yield b.Text(f"Given, not drawn: {counted(n_given, 'response')}. The numbers are for the scoring model.")
 
 
 _INDEX: Final[b.Columns[DecodeResult]] = [

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
+from leakmeter.core.plain import counted
 from leakmeter.instruments.generation.result import (
     BoundComparison,
     ClippedLogits,
@@ -37,8 +38,8 @@ MEANING: Final = (
 )
 PROOF: Final = "A mechanism that keeps its guarantee cannot show this, whatever the exemplars."
 PRIVATE: Final = (
-    "Private: everything except the texts and their guarantee depends on the exemplars, including the verdict, every "
-    "measured number, and the name of the run’s directory."
+    "Private: publish only the texts and their guarantee. The verdict, every measured number and the name of the run’s "
+    "directory depend on the exemplars."
 )
 CONDITIONS: Final = (
     "The guarantee covers the texts as they were drawn, for one exemplar more or less. It assumes that the "
@@ -155,9 +156,8 @@ def convention(case: PrivateGenerationResult) -> list[tuple[str, float]]:
 
 
 def repeated(summary: GenerationSummary) -> str:
-    n = summary.n_repeated_texts
-    subject = "1 exemplar stands" if n == 1 else f"{n:,} exemplars stand"
-    return f"{subject} in several batches with the same text; for the author of that text, these batches add up."
+    n = counted(summary.n_repeated_texts, "exemplar")
+    return f"The same text stands in several batches ({n}): for its author, these batches add up."
 
 
 def quality(texts: TextQuality) -> str:
