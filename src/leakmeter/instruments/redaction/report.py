@@ -38,7 +38,10 @@ _CAVEAT: Final = (
     "were chosen one by one: no single piece can be put back, but another plan may be better."
 )
 _ADVICE: Final = {
-    "kept": ("Nothing has to be cut", "check what else the answer discloses (leakmeter influence), then ship it"),
+    "kept": (
+        "Nothing has to be cut",
+        "check what the answer discloses (leakmeter influence), then ship the context as it is",
+    ),
     "reached": (
         "Enough is cut",
         "read the answer that the model gives afterwards; if it is useful, ship the redacted context "
