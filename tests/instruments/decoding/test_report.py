@@ -160,7 +160,7 @@ def test_several_samples_and_every_token_are_shown() -> None:
     shown = public_report([case.published()])
     assert flat(printed(shown)).count("Guaranteed: 5 tokens") == 2
     assert "Response 2 of 2" in html.page(shown)
-    assert "Response 1 as a whole" in flat(printed(shown))
+    assert "response 1 5 of ≤ 20 2.00" in flat(printed(shown))
     long = public(tokens=("x",) * 300, bound_nats=(0.4,) * 300, bare_log_prob_nats=(-1.5,) * 300)
     assert printed(public_report([long])).count("−1.50") == 300
 

@@ -15,7 +15,7 @@ from leakmeter.core.plain import counted
 from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult, PublicResult, ResponseGuarantee
 from leakmeter.privacy.draws import sentences
 from leakmeter.report import blocks as b
-from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
+from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import GIVEN_RESPONSE, NO_GUARANTEE, mean_text, model_facts, scope
 from leakmeter.stats.stats import posterior_from_even_odds
 
@@ -27,15 +27,24 @@ _FOUND: Final = {
     "given": "{scope}For the scoring model, this given response leaks {leaked}\u00a0nats of the context (per token at "
     "most {most}). No limit was set.",
 }
+_WORTHLESS_NATS: Final = 9.0  # even odds become 99.99 %
 _MEANS: Final = (
     # The bound is on the log-likelihood ratio of any two contexts, in either direction: a posterior's too.
     (3.0, "An observer who starts from even odds between two contexts is at most {sure} sure afterwards."),
-    (9.0, "A weak limit: an observer who starts from even odds between two contexts may be {sure} sure afterwards."),
+    (
+        _WORTHLESS_NATS,
+        "A weak limit: an observer who starts from even odds between two contexts may be {sure} sure afterwards.",
+    ),
     (math.inf, "A limit this large rules nothing out in practice: use a smaller --epsilon or fewer tokens."),
 )
 PRIVATE: Final = (
     "Private: publish only the response and its public part. λ, losses, the ε spent, a seed, the run's directory and "
     "its id depend on the context."
+)
+MEANING: Final = (
+    "Between any two contexts, the probability of each token differs by at most a factor e^ε, and against no context "
+    "by e^(ε/2). This was certified over the whole vocabulary before each token was drawn; it holds for all contexts, "
+    "tokens and queries."
 )
 CONDITIONS: Final = (
     "The guarantee covers the tokens as they were drawn: from the whole distribution, without top-k, top-p or "
@@ -63,7 +72,6 @@ ADVICE: Final = {
         "leakmeter influence shows which piece of the context it came from",
     ),
 }
-_WORTHLESS_NATS: Final = 9.0  # even odds become 99.99 %
 
 
 def advice(cases: Sequence[DecodeResult]) -> Iterator[b.Advice]:
@@ -106,20 +114,6 @@ def means(guarantee: ResponseGuarantee) -> str:
     return sentence.format(sure=percent(posterior_from_even_odds(nats)))
 
 
-def meaning(guarantee: ResponseGuarantee, n_responses: int) -> list[str]:
-    each = guarantee.epsilon_nats
-    subject = "Response 1" if n_responses > 1 else "The response"
-    factor = f"{math.exp(each):.3g}" if each < 700 else NOT_MEASURED
-    return [
-        f"Between any two contexts, the probability of each token differs by at most a factor of "
-        f"{factor} (ε = {nats_text(each)}\u00a0nats). This holds for all contexts, tokens and queries.",
-        f"Against no context, it is half of that, {nats_text(each / 2)}\u00a0nats; this was certified over the whole "
-        "vocabulary before each token was drawn.",
-        f"{subject} as a whole: at most {nats_text(guarantee.response.basic_nats)}\u00a0nats by basic composition.",
-        *sentences(guarantee.draws.to_dict()),
-    ]
-
-
 def settings(case: DecodeResult | PublicResult) -> dict[str, str]:
     facts = {
         **model_facts(case),
@@ -144,9 +138,8 @@ def report(cases: Sequence[DecodeResult]) -> b.Report:
         "Leakage of the contexts into these responses" if several else "Leakage of the context into this response",
         "decode",
         blocks,
-        lead=f"A language model drew {'these responses' if several else 'this response'} from a mixture of its "
-        "distributions with and without the context. The difference of each token's log-probability under the two is "
-        "what the token reveals of the context, in nats.",
+        lead="A language model draws from a mixture of its distributions with and without the context. The difference "
+        "of a token's log-probability under the two is what the token reveals of the context, in nats.",
         sections=[
             b.Section(
                 b.Untrusted(case.id, 80),
@@ -340,11 +333,8 @@ def _guaranteed(guarantee: ResponseGuarantee, n_responses: int) -> list[b.Block]
     ]
     delta = f"δ = {response.delta:g}".replace("e-0", "e-")
     caption = f"At most, nats; PLD: privacy loss distributions, RDP: Rényi divergences, both with {delta}"
-    blocks: list[b.Block] = [b.Table(columns, rows, caption), b.Text(COUNTED, "soft")]
-    if guarantee.note:
-        blocks.append(b.Text(guarantee.note, "soft"))
-    told = (*meaning(guarantee, n_responses), CONDITIONS)
-    return [*blocks, *(b.Text(sentence, detail=True) for sentence in told)]
+    told = (MEANING, *sentences(guarantee.draws.to_dict()), CONDITIONS, COUNTED, guarantee.note or "")
+    return [b.Table(columns, rows, caption), *(b.Text(sentence, detail=True) for sentence in told if sentence)]
 
 
 # ---- public ---------------------------------------------------------------------------------------------------------
