@@ -183,7 +183,11 @@ def _batch(case: PrivateGenerationResult, *, several: bool) -> Iterator[b.Block]
     yield b.Text(words.SPENT.format(n=spent.n_tokens, epsilon=nats_text(spent.epsilon)), detail=True)
     yield from b.warnings_of(case.warnings)
     yield from _texts(case)
-    measured = [*_orders(case), _exemplars(case), _tokens(case), *_convention(case)]
+    convention = b.Facts(
+        [(label, nats_text(epsilon)) for label, epsilon in words.convention(case)],
+        "The paper’s convention for ε (not a verdict)",
+    )
+    measured = [*_orders(case), _exemplars(case), _tokens(case), convention, b.Text(words.CONVENTION, "soft")]
     yield b.Details("Bound and measurement by order, exemplar and token", measured, told=True)
 
 
@@ -244,22 +248,6 @@ def _tokens(case: PrivateGenerationResult) -> b.Table:
     return b.table_of(worst, columns, caption, rest=("token", "tokens"), first=_SHOWN, detail=True)
 
 
-def _convention(case: PrivateGenerationResult) -> Iterator[b.Block]:
-    rows = words.convention(case)
-    guaranteed = case.paper_convention.guaranteed_epsilon
-    yield b.Table(
-        (
-            b.Column("ε", "number"),
-            b.Column(""),
-            _share("Of guaranteed", bar=True, on="pages"),
-        ),
-        [b.Row((value, label, value / guaranteed if 0.0 < guaranteed < math.inf else None)) for label, value in rows],
-        caption="The paper’s convention (not a verdict)",
-        detail=True,
-    )
-    yield b.Text(words.CONVENTION, "soft")
-
-
 def _texts(case: PrivateGenerationResult) -> Iterator[b.Block]:
     quality = words.quality(case.text_quality)
     noise = words.noise(case)
@@ -315,11 +303,6 @@ def _panel_of_orders(case: PrivateGenerationResult, title: b.Phrase) -> b.Panel:
     )
     series = []
     for quantity, name, drawn in looks:
-        # Below 1.05 times the other, a line is not seen beside it.
-        if quantity == "sum_of_maxima" and not any(
-            row.sum_of_maxima_nats > 1.05 * row.measured_nats for row in case.by_order
-        ):
-            continue
         points = _drawable((row.order, getattr(row, f"{quantity}_nats")) for row in case.by_order)
         if points:
             captions = [f"order {words.order_text(x)}: {name} {nats_text(y)} nats" for x, y in points]

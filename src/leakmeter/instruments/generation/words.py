@@ -149,7 +149,7 @@ def guarantee(bound: Guarantee | None) -> str:
 def convention(case: PrivateGenerationResult) -> list[tuple[str, float]]:
     figures = case.paper_convention
     return [
-        ("measured, in the paper’s convention", figures.epsilon),
+        ("measured", figures.epsilon),
         ("the same for a mechanism that leaks nothing", figures.zero_leak_epsilon),
         ("guaranteed", figures.guaranteed_epsilon),
     ]
