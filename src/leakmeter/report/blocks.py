@@ -256,10 +256,11 @@ def table_of(
     caption: Phrase = "",
     *,
     quiet: Callable[[T], bool] = lambda item: False,
+    to: Callable[[T], str] = lambda item: "",
     **more: Any,
 ) -> Table:
     """A row for each item, all shown unless `more` (fields of a table) has `first`."""
-    rows = [Row(cells(columns, item), quiet=quiet(item)) for item in items]
+    rows = [Row(cells(columns, item), quiet=quiet(item), to=to(item)) for item in items]
     return Table(heads(columns), rows, caption, **{"first": len(rows), **more})
 
 

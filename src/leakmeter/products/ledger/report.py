@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from leakmeter.core.plain import counted, distinct
 from leakmeter.core.record import JsonObject
@@ -183,8 +183,8 @@ def rows_table(book: Book, by: str, names: LedgerNames) -> b.Table:
 
 def overview(book: Book, names: LedgerNames) -> list[b.Block]:
     answers = _worst_answers(book)[:_MOST_ANSWERS]
-    table = _answers_of(answers, names, [names.address(ANSWER, look.event["event"]) for look in answers])
-    return [*_lead(book, names), *([table] if answers else []), *_notes(book)]
+    tables = [_answers(answers, names, _WORST_ANSWERS)] if answers else []
+    return [*_lead(book, names), *tables, *_notes(book)]
 
 
 def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Report:
@@ -219,7 +219,7 @@ def subject_blocks(book: Book, subject: str, names: LedgerNames) -> list[b.Block
     return [
         _revealed(pairs, names.phrase(subject), "No answer had ", names),
         _pairs_table(book, "", pairs, names, "By recipient"),
-        _answers_table(looks, names, "Answers, in order of time", "Documents", documents_of),
+        _answers(_in_time(looks), names, "Answers, in order of time", documents_of),
         documents,
         *_notes(book),
     ]
@@ -259,7 +259,7 @@ def document_blocks(book: Book, document: str, names: LedgerNames) -> list[b.Blo
         *([versions] if len(contents) > 1 else []),
         _pairs_table(book, "", pairs, names, "By recipient"),
         *_timelines(pairs, names),
-        _answers_table([look for pair in pairs for look in pair.looks], names, "Answers, in order of time"),
+        _answers(_in_time(look for pair in pairs for look in pair.looks), names, "Answers, in order of time"),
         *([subjects] if mentioned else []),
         *_notes(book),
     ]
@@ -276,7 +276,7 @@ def events_blocks(book: Book, called: b.Phrase, events: Sequence[LedgerEvent], n
             nats = nats_text(pairs[0].total.largest_running_nats)
             headline = (*headline, ". They reveal most of ", *b.parts(names.of_item(pairs[0])), f": {nats} nats")
         tables += [_pairs_table(book, kind, pairs, names)] if pairs else []
-    tables.append(_answers_table(looks[DOCUMENT], names, "Answers and documents"))
+    tables.append(_answers(_in_time(looks[DOCUMENT]), names, "Answers and documents"))
     return [b.Headline((*headline, ".")), *_disclosed(book, names, events), *tables, *_notes(book)]
 
 
@@ -321,7 +321,7 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
     answers = _worst_answers(book)[:_MOST_ANSWERS]
     kept = [look for look in answers if look.event["by_document"] in book.kept][:_MOST_HEAT_MAPS]
     anchors = {look.event["event"]: f"answer{number}" for number, look in enumerate(kept, 1)}
-    table = _answers_of(answers, names, [anchors.get(look.event["event"], "") for look in answers])
+    table = _answers(answers, names, _WORST_ANSWERS, to=lambda look: anchors.get(look.event["event"], ""))
     pieces = [
         b.HeadedBlocks(("Answer ", names.answer(look.event)), [_pieces_table(book, look.event, names)])
         for look in answers
@@ -399,44 +399,30 @@ def _disclosed(
     groups: dict[tuple[str | None, str, str], list[LedgerDisclosure]] = defaultdict(list)
     for disclosed in filter(is_meant, book.disclosed(book.events if events is None else events)):
         groups[disclosed.event["recipient"], disclosed.kind, disclosed.document].append(disclosed)
-    most = {group: max(rows, key=lambda disclosed: disclosed.nats) for group, rows in groups.items()}
-    is_judged = any(disclosed.allowed is not None for rows in groups.values() for disclosed in rows)
+    if not groups:
+        return []
+    # Each group by the disclosure of most nats.
+    rows = [sorted(of_group, key=lambda disclosed: -disclosed.nats) for of_group in groups.values()]
+    rows.sort(key=lambda of: (not of[0].is_sensitive, -of[0].nats, str(of[0].event["recipient"]), of[0].document))
     # Where all of it is of one recipient, rows lead to the documents.
     by_recipient = len({recipient for recipient, _, _ in groups}) > 1
-    rows = [
-        b.Row(
-            (
-                *([names.phrase(recipient)] if by_recipient else ()),
-                b.Untrusted(kind, _ID), names.document(document),
-                *([_may_know(groups[recipient, kind, document])] if is_judged else ()),
-                len({disclosed.event["draw"] for disclosed in groups[recipient, kind, document]}), worst.nats,
-            ),
-            to=names.address(RECIPIENT, recipient or "") if by_recipient else names.address(DOCUMENT, document),
-            quiet=not worst.is_told,
-        )
-        for (recipient, kind, document), worst in sorted(
-            most.items(), key=lambda item: (not item[1].is_sensitive, -item[1].nats, *map(str, item[0]))
-        )
-    ]  # fmt: skip
-    columns = (
-        *([b.Column("Recipient")] if by_recipient else ()), b.Column("Kind"), b.Column("Document"),
-        *([b.Column("May know")] if is_judged else ()),
-        b.Column("Answers", "count"),
-        b.Column("Most", "signed_nats", "nats", shade=True),
-    )  # fmt: skip
-    return (
-        [
-            b.Table(
-                columns,
-                rows,
-                "Disclosed personal data and other content, by recipient",
-                rest=("row", "rows"),
-                sortable=True,
-            )
-        ]
-        if rows
-        else []
-    )
+    columns: b.Columns[list[LedgerDisclosure]] = [
+        (b.Column("Kind"), lambda of: b.Untrusted(of[0].kind, _ID)),
+        (b.Column("Document"), lambda of: names.document(of[0].document)),
+        (b.Column("Answers", "count"), lambda of: len({disclosed.event["draw"] for disclosed in of})),
+        (b.Column("Most", "signed_nats", "nats", shade=True), lambda of: of[0].nats),
+    ]
+    if any(disclosed.allowed is not None for of in rows for disclosed in of):
+        columns.insert(2, (b.Column("May know"), _may_know))
+    if by_recipient:
+        columns.insert(0, (b.Column("Recipient"), lambda of: names.phrase(of[0].event["recipient"])))
+
+    def to(of: list[LedgerDisclosure]) -> str:
+        recipient = of[0].event["recipient"] or ""
+        return names.address(RECIPIENT, recipient) if by_recipient else names.address(DOCUMENT, of[0].document)
+
+    caption = "Disclosed personal data and other content, by recipient"
+    return [b.table_of(rows, columns, caption, quiet=lambda of: not of[0].is_told, to=to, first=20, sortable=True)]
 
 
 def _may_know(rows: Sequence[LedgerDisclosure]) -> str:
@@ -474,17 +460,17 @@ def _pairs_table(
     else:
         columns.append((b.Column("Posterior", "posterior"), _posterior))
     columns = [(column, cell) for column, cell in columns if any(cell(pair) is not None for pair in pairs)]
-    rows = [
-        b.Row(
-            b.cells(columns, pair),
-            quiet=not _is_leak(pair),
-            to=names.address(kind, pair.item.id) if kind else names.address(RECIPIENT, pair.recipient or ""),
-        )
-        for pair in pairs
-    ]
-    if not kind:
-        return b.Table(b.heads(columns), rows, caption, rest=("recipient", "recipients"))
-    return b.Table(b.heads(columns), rows, caption, rest=("pair", "pairs"), sortable=True, filterable=True)
+    return b.table_of(
+        pairs,
+        columns,
+        caption,
+        quiet=lambda pair: not _is_leak(pair),
+        to=lambda pair: names.address(kind, pair.item.id) if kind else names.address(RECIPIENT, pair.recipient or ""),
+        rest=("pair", "pairs") if kind else ("recipient", "recipients"),
+        first=20,
+        sortable=bool(kind),
+        filterable=bool(kind),
+    )
 
 
 def _interval(pair: Pair) -> b.Interval | None:
@@ -498,9 +484,16 @@ def _posterior(pair: Pair) -> b.Cell:
     return "scored by M" if sure is None and not pair.is_exact else sure
 
 
-def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Pair | None]]:
-    """Of each recipient or day: answers, documents in their prompts, and what was told most of."""
+class _Worst(NamedTuple):
+    """Of a recipient or a day: answers, documents in their prompts, and what was told most of."""
 
+    key: Any
+    n_answers: int
+    n_documents: int
+    pair: Pair | None
+
+
+def _worst(book: Book, by: str) -> Iterator[_Worst]:
     def group(event: LedgerEvent) -> Any:
         return event["day"] if by == "day" else event["recipient"]
 
@@ -518,27 +511,38 @@ def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Pair | None]]:
         worst = {pair.recipient: pair for pair in reversed(book.pairs(DOCUMENT, by_recipient=True))}
         keys = sorted(counts, key=lambda name: -worst[name].total.largest_running_nats if name in worst else 0.0)
     for key in keys:
-        yield key, counts[key], len({look.item for look in looks[key]}), worst.get(key)
+        yield _Worst(key, counts[key], len({look.item for look in looks[key]}), worst.get(key))
 
 
 def _worst_table(book: Book, by: str, names: LedgerNames) -> b.Table:
-    head = "Day" if by == "day" else "Recipient"
-    other = ("Recipient",) if by == "day" else ()
-    columns = (
-        b.Column(head), b.Column("Answers", "count"), b.Column("Documents", "count"), b.Column("Most of"),
-        *(b.Column(heading) for heading in other), b.Column("Largest so far", "nats", "nats", shade=True),
-        b.Column("Largest answer", "nats", "nats"),
-    )  # fmt: skip
-    rows = []
-    for key, n, n_documents, worst in _worst(book, by):
-        first = str(key or "not logged") if by == "day" else names.phrase(key)
-        cells: list[b.Cell] = [first, n, n_documents]
-        cells.append("" if worst is None else names.of_item(worst))
-        cells += ["" if worst is None else names.phrase(worst.recipient)] if other else []
-        cells += [None, None] if worst is None else [worst.total.largest_running_nats, worst.total.largest_answer_nats]
-        to = names.address(by, "" if key is None else str(key))
-        rows.append(b.Row(cells, quiet=worst is not None and not _is_leak(worst), to=to))
-    return b.Table(columns, rows, _WHAT[by], rest=(by, f"{by}s"), sortable=True)
+    def of_worst(show: Callable[[Pair], b.Cell], nothing: b.Cell = None) -> Callable[[_Worst], b.Cell]:
+        return lambda at: nothing if at.pair is None else show(at.pair)
+
+    columns: b.Columns[_Worst] = [
+        (b.Column("Day"), lambda at: str(at.key or "not logged"))
+        if by == "day"
+        else (b.Column("Recipient"), lambda at: names.phrase(at.key)),
+        (b.Column("Answers", "count"), lambda at: at.n_answers),
+        (b.Column("Documents", "count"), lambda at: at.n_documents),
+        (b.Column("Most of"), of_worst(names.of_item, "")),
+        (
+            b.Column("Largest so far", "nats", "nats", shade=True),
+            of_worst(lambda pair: pair.total.largest_running_nats),
+        ),
+        (b.Column("Largest answer", "nats", "nats"), of_worst(lambda pair: pair.total.largest_answer_nats)),
+    ]
+    if by == "day":
+        columns.insert(4, (b.Column("Recipient"), of_worst(lambda pair: names.phrase(pair.recipient), "")))
+    return b.table_of(
+        _worst(book, by),
+        columns,
+        _WHAT[by],
+        quiet=lambda at: at.pair is not None and not _is_leak(at.pair),
+        to=lambda at: names.address(by, "" if at.key is None else str(at.key)),
+        rest=(by, f"{by}s"),
+        first=20,
+        sortable=True,
+    )
 
 
 def _who_got_what(pairs: Sequence[Pair], names: LedgerNames) -> b.Table:
@@ -616,41 +620,41 @@ def _worst_answers(book: Book) -> list[Look]:
     return sorted(worst.values(), key=lambda look: (-look.told_nats, look.event["order"]))
 
 
-def _answers_of(looks: Sequence[Look], names: LedgerNames, to: Sequence[str]) -> b.Table:
-    """Answers with the document that each reveals most of; a column of days only where some are logged."""
+def _answers(
+    looks: Sequence[Look],
+    names: LedgerNames,
+    caption: str,
+    documents_of: Callable[[Look], b.Phrase] | None = None,
+    to: Callable[[Look], str] | None = None,
+) -> b.Table:
+    """Answers, each with a document that its prompt had; a column of days only where some are logged."""
     columns: b.Columns[Look] = [
         (b.Column("Answer"), lambda look: names.answer(look.event)),
         (b.Column("Recipient"), lambda look: names.phrase(look.event["recipient"])),
-        (b.Column("Document"), names.of_item),
+        (b.Column("Documents" if documents_of else "Document"), documents_of or names.of_item),
         (b.Column("Revealed", "signed_nats", "nats", shade=True), lambda look: look.signed_nats),
     ]
     if any(look.event["day"] is not None for look in looks):
         columns.insert(1, (b.Column("Day"), lambda look: str(look.event["day"] or "not logged")))
-    rows = [b.Row(b.cells(columns, look), to=place) for look, place in zip(looks, to, strict=True)]
-    return b.Table(b.heads(columns), rows, _WORST_ANSWERS, rest=("answer", "answers"))
+    to = to or (lambda look: names.address(ANSWER, look.event["event"]))
+    return b.table_of(looks, columns, caption, to=to, rest=("answer", "answers"), first=_MOST_ANSWERS)
 
 
 def _pieces_table(book: Book, event: LedgerEvent, names: LedgerNames) -> b.Table:
-    linked = bool(names.address(DOCUMENT, ""))
-    rows = []
-    for number, piece in enumerate([*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)], 1):
-        name, kind = names.of_item(piece), piece.item.kind
-        # A page leads on from what stands first.
-        first: tuple[b.Cell, ...] = (name, kind) if linked else (number, kind, name)
-        rows.append(
-            b.Row(
-                (*first, piece.signed_nats, piece.size_nats, piece.placebo_nats),
-                quiet=(piece.size_nats or 0.0) <= max(piece.noise_nats, abs(piece.placebo_nats or 0.0)),
-                to=names.address(kind, piece.item.id),
-            )
-        )
-    heads = ("Which", "Kind") if linked else ("Piece", "Kind", "Which")
-    columns = (
-        *(b.Column(head, "count" if head == "Piece" else "text") for head in heads),
-        b.Column("Revealed", "signed_nats", "nats"),
-        b.Column("Without signs", "nats", "nats", shade=True, bar=True), b.Column("Placebo", "signed_nats", "nats"),
-    )  # fmt: skip
-    return b.Table(columns, rows, "What the answer reveals of each piece of its prompt")
+    columns: b.Columns[Look] = [
+        (b.Column("Which"), names.of_item),
+        (b.Column("Kind"), lambda piece: piece.item.kind),
+        (b.Column("Revealed", "signed_nats", "nats"), lambda piece: piece.signed_nats),
+        (b.Column("Without signs", "nats", "nats", shade=True, bar=True), lambda piece: piece.size_nats),
+        (b.Column("Placebo", "signed_nats", "nats"), lambda piece: piece.placebo_nats),
+    ]
+    return b.table_of(
+        [*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)],
+        columns,
+        "What the answer reveals of each piece of its prompt",
+        quiet=lambda piece: (piece.size_nats or 0.0) <= max(piece.noise_nats, abs(piece.placebo_nats or 0.0)),
+        to=lambda piece: names.address(piece.item.kind, piece.item.id),
+    )
 
 
 def heat_map(book: Book, score: str) -> b.Report:
@@ -659,26 +663,8 @@ def heat_map(book: Book, score: str) -> b.Report:
     return report
 
 
-def _answers_table(
-    looks: Sequence[Look],
-    names: LedgerNames,
-    caption: str,
-    last: str = "Document",
-    last_of: Callable[[Look], b.Phrase] | None = None,
-) -> b.Table:
-    """Answers in the order of time; by default each with a document that its prompt had."""
-    last_of = last_of or names.of_item
-    columns = (
-        b.Column("Answer"), b.Column("Day"), b.Column("Recipient"), b.Column("Revealed", "signed_nats", "nats"),
-        b.Column("Without signs", "nats", "nats", shade=True, bar=True), b.Column(last),
-    )  # fmt: skip
-    rows = []
-    for look in sorted(looks, key=lambda look: look.event["order"]):
-        event = look.event
-        trace, recipient = names.answer(event), names.phrase(event["recipient"])
-        cells = (trace, str(event["day"] or "not logged"), recipient, look.signed_nats, look.size_nats, last_of(look))
-        rows.append(b.Row(cells, to=names.address(ANSWER, event["event"])))
-    return b.Table(columns, rows, caption, rest=("answer", "answers"))
+def _in_time(looks: Iterable[Look]) -> list[Look]:
+    return sorted(looks, key=lambda look: look.event["order"])
 
 
 def _notes(book: Book) -> list[b.Block]:
