@@ -47,7 +47,7 @@ def test_the_page_leads_with_who_got_what(book: Book) -> None:
     assert isinstance(made.blocks[0], b.Headline)
     assert made.blocks[0].verdict == "bad"
     first, disclosed, answers = tables(made)
-    assert b.plain(first.caption) == "Who got what, nats: a row a document, a column a recipient"
+    assert b.plain(first.caption) == "Who got what: nats of each document"
     assert b.plain(disclosed.caption).startswith("Disclosed personal data")
     assert b.plain(answers.caption).startswith("Answers, largest leakage first")
     pairs = {(pair.item.id, pair.recipient): pair for pair in book.pairs("document", by_recipient=True)}

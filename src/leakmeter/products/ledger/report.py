@@ -59,7 +59,7 @@ _ADVICE: Final = {
         "look at the documents of which most is revealed, and set a budget (leakmeter ledger check --budget)",
     ),
 }
-_WHO_GOT_WHAT: Final = "Who got what, nats: a row a document, a column a recipient"
+_WHO_GOT_WHAT: Final = "Who got what: nats of each document"
 _SHOWN_DOCUMENTS: Final = 20
 _SHOWN_RECIPIENTS: Final = 12
 _WORST_ANSWERS: Final = "Answers, largest leakage first, with the document that they reveal most of"
