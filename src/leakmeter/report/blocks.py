@@ -464,6 +464,8 @@ class Chart:
     panel_inches: tuple[float, float] = (4.8, 3.6)
     on: Literal["everywhere", "files", "pages"] = "everywhere"
     """`files`: drawn for figure files, and left out of pages; `pages`: the reverse."""
+    first: bool = False
+    """Is looked at before anything is read: pages show it below the finding, before the cases."""
 
 
 def chart_of_rows(name: str, title: str, axis: str, names: Sequence[Phrase], series: ChartSeries, footer: str) -> Chart:
@@ -482,7 +484,7 @@ def chart_of_lengths(
     panel = Panel(
         axis, Axis("", names=names), (ChartSeries("lengths", lengths, labels=labels, colour=HOUSE),), guides=guides
     )
-    return Chart(name, title, (panel,), panel_inches=(4.0, 0.75 + 0.3 * len(named)), on="pages")
+    return Chart(name, title, (panel,), panel_inches=(4.0, 0.75 + 0.3 * len(named)), on="pages", first=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -919,7 +921,7 @@ class Arranged(NamedTuple):
     """Blocks in the order of every renderer; the cases, where there are several, come behind `lead`."""
 
     lead: Sequence[Block]
-    """Headlines with the texts behind them, what to do, and what narrows the meaning."""
+    """Headlines with the texts behind them, the picture, what to do, and what narrows the meaning."""
     rest: Sequence[Block]
     """Charts, tables and what else there is."""
 
@@ -930,7 +932,8 @@ def arranged(blocks: Sequence[Block]) -> Arranged:
     texts = [block for block in leading if isinstance(block, Text) and block.style == "plain" and not block.heading]
     kinds: tuple[type, ...] = (Headline, Advice, Warning)
     headlines, advice, warnings = ([block for block in blocks if isinstance(block, kind)] for kind in kinds)
-    first_blocks = [*headlines, *texts, *advice, *warnings]
+    pictures = [block for block in blocks if isinstance(block, Chart) and block.first]
+    first_blocks = [*headlines, *texts, *pictures, *advice, *warnings]
     first_ids = set(map(id, first_blocks))
     return Arranged(first_blocks, [block for block in blocks if id(block) not in first_ids])
 
