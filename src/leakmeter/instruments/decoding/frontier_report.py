@@ -55,7 +55,7 @@ def report(frontier: Frontier, *, command: str | None = None) -> b.Report:
     caption = "Settings, the knee in bold; intervals over cases"
     blocks: list[b.Block] = [b.Headline(choice.sentence) for choice in frontier.choices.values()]
     blocks += [_advice(frontier), _settings(frontier)]
-    figure = replace(figure_of(frontier, footer=""), on="pages", columns=1, panel_inches=(4.0, 3.6))
+    figure = replace(figure_of(frontier, footer=""), on="pages", columns=1, panel_inches=(4.0, 3.6), first=True)
     blocks += [figure, b.Table(columns, rows, caption, first=len(rows))]
     if is_bounded:
         blocks.append(b.Warning("Bound and spent: the most of any response, nats. All of this is private."))
