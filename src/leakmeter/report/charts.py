@@ -220,7 +220,7 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
         _DRAW[series.draws](axes, series, place, f"said-{number}-{place}")
     remarks = [(place, series) for place, series in enumerate(panel.series) if series.remark]
     for line, (place, series) in enumerate(remarks):
-        look = {"color": _look(series, place)[0]["color"], "fontsize": 8, "va": "top"}
+        look = {"color": _look(series, place)[0]["color"], "fontsize": 9, "va": "top"}
         axes.text(0.02, 0.97 - 0.08 * line, _label(series.remark, 60), transform=axes.transAxes, **look)
     kinds = {series.draws for series in panel.series}
     # A limit is what bars are read against.
@@ -320,7 +320,7 @@ def _line(axes: Any, series: b.ChartSeries, place: int, gid: str, *, joined: boo
         markersize=4 if len(ys) <= 60 else 2.5, gid=gid, **look, **(thin if joined else {"alpha": 0.75}),
     )  # fmt: skip
     for x, y, phrase in zip(xs, ys, series.labels, strict=False):
-        beside = {"xytext": (-4, 4), "textcoords": "offset points", "ha": "right", "fontsize": 8}
+        beside = {"xytext": (-4, 4), "textcoords": "offset points", "ha": "right", "fontsize": 9}
         axes.annotate(_label(phrase), (x, y), color=look["color"], **beside)
 
 
