@@ -142,6 +142,13 @@ def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None
         "Cut 2 of 4 pieces (65 % of the text): 0.75 of 21.5 nats are left; the limit is 1."
     )
     assert "Cutting does not help" in verdict(untouched(reached=False))
+    assert flat(verdict(planned(n_pieces=2))) == (
+        "Only with every piece cut is the limit of 1 nats met: 0.75 of 21.5 nats are left."
+    )
+    bad = [planned(n_pieces=2), failed, untouched(reached=False), leaking()]
+    for case, colour in [*((case, "bad") for case in bad), (planned(), ""), (untouched(), "")]:
+        (found,) = (block for block in report([case]).sections[0].blocks if isinstance(block, b.Headline))
+        assert found.verdict == colour
     nothing = {"spans": [], "n_left": 0, "n_rest_tokens": 4, "rest_change_nats": -0.5}
     assert verdict(planned(reached=False, disclosed=nothing)).startswith("The limit of 1")
     assert verdict(planned(disclosed=nothing)).endswith("discloses no recognisable personal or secret data.")

@@ -73,6 +73,8 @@ _FOUND: Final = {
     "within the limit": "Cut {cut}: {left} of {whole}\u00a0nats are left; the limit is {limit:g}.",
     "above the limit": "The limit of {limit:g}\u00a0nats is not met: with {cut} cut, {left} of {whole}\u00a0nats are "
     "left, the smallest found.",
+    "all is cut": "Only with every piece cut is the limit of {limit:g}\u00a0nats met: {left} of {whole}\u00a0nats are "
+    "left.",
     "whole within the limit": "Nothing has to be cut: the whole context influences the response by {whole}\u00a0nats; "
     "the limit is {limit:g}.",
     "no cut helps": "Cutting does not help: the whole context influences the response by {whole}\u00a0nats; the limit "
@@ -85,6 +87,7 @@ _FOUND: Final = {
     "no cut helps disclosures": "Cutting does not help: the response discloses something personal or secret "
     "({disclosures}).",
 }
+_BAD: Final = {"above the limit", "all is cut", "no cut helps", "some are left", "no cut helps disclosures"}
 _LEAKS: Final = "The new answer discloses: {kinds}. Do not ship. "
 _LINES_AT_MOST: Final = 200
 _BARS: Final = 12
@@ -152,8 +155,10 @@ def _found(case: RedactionResult) -> str:
     is_cut, disclosed = bool(case.redacted), case.disclosed
     is_above = not case.reached and case.max_loss_nats is not None
     if disclosed is None or (is_above and not disclosed.n_left):
+        if is_cut and not is_above:
+            return "all is cut" if len(case.redacted) == case.n_pieces else "within the limit"
         if is_cut:
-            return "above the limit" if is_above else "within the limit"
+            return "above the limit"
         return "no cut helps" if is_above else "whole within the limit"
     if not disclosed.spans:
         return "cut for the limit" if is_cut else "nothing is disclosed"
@@ -282,7 +287,7 @@ def _floor(case: RedactionResult) -> float:
 
 def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     leaks = case.after is not None and case.after.sensitive
-    yield b.Headline(f"{scope([case])}{verdict(case)}", verdict="" if case.reached and not leaks else "bad")
+    yield b.Headline(f"{scope([case])}{verdict(case)}", "bad" if leaks or _found(case) in _BAD else "")
     effect = "" if case.disclosed is None else f"{_effect_text(case, case.disclosed)} "
     yield b.Text(f"{effect}{posterior(case)}", detail=True)
     if not several:
