@@ -215,10 +215,10 @@ _INDEX: Final[b.Columns[DecodeResult]] = [
 def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
     responses, guarantee = case.responses, case.guarantee
     yield b.Headline(_sentence(responses[0], scope([case])))
-    yield b.Text(NO_GUARANTEE if guarantee is None else means(guarantee))
-    if guarantee is not None and guarantee.session.n_responses > 1:
-        n, nats = guarantee.session.n_responses, nats_text(guarantee.session.basic_nats)
-        yield b.Text(f"All {n:,} responses of the run together: at most {nats}\u00a0nats of one context.")
+    if guarantee is None:
+        yield b.Text(NO_GUARANTEE)
+    else:
+        yield from _limits(guarantee)
     if not case.response.sampled and not warned:
         yield b.Text(GIVEN_RESPONSE)
     if not warned:
@@ -315,6 +315,14 @@ def _numbers(
 
 
 # ---- both -----------------------------------------------------------------------------------------------------------
+def _limits(guarantee: ResponseGuarantee) -> Iterator[b.Text]:
+    """What the bound means, and what all responses of the run have together, if they are about one context."""
+    yield b.Text(means(guarantee))
+    n, nats = guarantee.session.n_responses, nats_text(guarantee.session.basic_nats)
+    if n > 1:
+        yield b.Text(f"All {n:,} responses of the run together: at most {nats}\u00a0nats of one context.")
+
+
 def _guaranteed(guarantee: ResponseGuarantee, n_responses: int) -> list[b.Block]:
     response, session = guarantee.response, guarantee.session
     composed = {"response 1" if n_responses > 1 else "this response": response}
@@ -341,7 +349,7 @@ def _guaranteed(guarantee: ResponseGuarantee, n_responses: int) -> list[b.Block]
 def _public(case: PublicResult) -> Iterator[b.Block]:
     responses = case.responses
     yield b.Headline(f"Guaranteed: {bound(case.guarantee)}.")
-    yield b.Text(means(case.guarantee))
+    yield from _limits(case.guarantee)
     for number, response in enumerate(responses, 1):
         place = f" {number} of {len(responses)}" if len(responses) > 1 else ""
         # No shades: they would tell of the context.
