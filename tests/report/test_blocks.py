@@ -381,6 +381,13 @@ def test_what_is_struck_out_is_a_mark_where_there_is_no_page() -> None:
     assert "A &#91;…&#93;  is out&#46;" in markdown.text(report)
 
 
+def test_what_is_folded_on_a_page_may_be_explained_in_a_terminal() -> None:
+    for told in (True, False):
+        report = b.Report("T", "m", [b.Details("By order", [b.Text("Two")], told=told)])
+        assert "<details><summary>By order</summary>" in html.page(report)
+        assert ["Two" in printed(report, explain=explain) for explain in (False, True)] == [False, told]
+
+
 def test_charts_of_pages_are_no_figure_files() -> None:
     line = b.ChartSeries("line", (1.0, 3.0), (2.0, 20.0))
     chart = b.Chart("x", "X", (b.Panel(b.Axis("x", scale="log", ticks=(2.0, 14.0)), b.Axis("y"), (line,)),), on="pages")
@@ -534,6 +541,17 @@ def test_every_series_is_drawn() -> None:
         b.Panel(b.Axis("token", names=("a", "b")), b.Axis("", names=("p",)), grid=((0.1, 9.0),)),
     ]
     assert "<text" in charts.inline_svg(b.Chart("all", "All", panels, columns=3))
+    limit = b.Guide(2.0, "limit", across="x")
+    named = [("a", 1.0, "1.00"), (b.Untrusted("<b>"), math.inf, "∞"), ("c", -1.0, "−1.00")]
+    for chart in (
+        b.chart_of_lengths("lengths", "Lengths", b.Axis("left", "nats"), named, [limit]),
+        b.chart_of_lengths("none", "None", b.Axis("left", "nats"), [("a", 0.0, "0")]),
+    ):
+        svg = charts.inline_svg(chart)
+        assert "<b>" not in svg
+        # An inch of a telephone has 88 pixels: letters of 9 points have 11.
+        assert {float(size[:-2]) for size in re.findall(r'font-size="([\d.]+px)"', svg)} == {9.0}
+        assert " i4" in svg
     with pytest.raises(KeyError):
         charts.files(b.Chart("x", "X", (b.Panel(*axes, (b.ChartSeries("pie", (1.0,)),)),)))  # type: ignore[arg-type]
 

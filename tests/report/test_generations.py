@@ -15,6 +15,7 @@ from helpers.report_checks import assert_report_harmless
 from helpers.report_snapshots import assert_as_reviewed
 from leakmeter.commands.studies.generations_report import CellColumn, Generation, Generations, generations_report
 from leakmeter.errors import UsageError
+from leakmeter.report import blocks as b
 from leakmeter.report import html as pages
 from leakmeter.report import scale
 
@@ -125,6 +126,20 @@ def test_cells_are_side_by_side_in_their_lines() -> None:
     assert "5 tokens at its end were cut off" in page(record("1", replace(column(), n_cut_tokens=5)))
     with pytest.raises(UsageError, match="at least one"):
         page()
+
+
+def test_a_page_begins_with_the_settings_that_leak_least_and_most() -> None:
+    def headline(*columns: CellColumn) -> str:
+        made = generations_report([record("7", *columns)], title="A study", about=[], n_records=1)
+        return b.headline_of(made).replace("\u00a0", " ")
+
+    few, many = generation(["a", "b"], [0.5, 0.5]), generation(["a", "b"], [1.5, 1.5])
+    least, most = column("λ = 0", "model a", CONTEXT, few), column("λ = 1", "model a", CONTEXT, many)
+    assert headline(most, least) == (
+        "1 record: responses leak 1.00 nats on average with model a: λ = 0 and 3.00 with model a: λ = 1."
+    )
+    assert headline(column("λ = 1", "", CONTEXT, few, many)) == "1 record: responses leak 2.00 nats on average."
+    assert headline(least, replace(least, name="λ = 1")) == "1 record: responses leak 1.00 nats on average."
 
 
 def test_what_generations_say_is_as_reviewed() -> None:

@@ -18,6 +18,7 @@ from helpers.report_cases import HOSTILE
 from helpers.report_checks import PNG, assert_report_harmless
 from leakmeter.commands.studies.contexts import Contexts
 from leakmeter.commands.studies.study_report import StudyTables, extremes, figure_of, study_report
+from leakmeter.commands.studies.table import COMPARED_COLUMNS
 from leakmeter.commands.studies.tables import ReadableTable, latex_text, readable, to_csv, to_markdown
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html
@@ -54,7 +55,7 @@ def test_the_page_has_tables_figures_and_command() -> None:
     page = page_of(tables_of(ROWS, readable("Seeds", [], ROWS[:1], {})), {"figure": PNG}, directory="runs/study-x")
     for said in (
         "<h1><bdi>T</bdi></h1>", "<h2><bdi>Seeds</bdi></h2>",
-        '<td data-l="τ̂, nats" class="t"><bdi>2.00 [1.50, 2.50]</bdi>',
+        '<bdi>a|b</bdi><td data-l="τ̂, nats" class="n"><bdi>2.00 [1.50, 2.50]</bdi>',
         'src="data:image/png;base64,iVBOR', 'alt="figure"',
         "<code>leakmeter study run mine.toml --data &#39;a|b.json&#39;</code>", "runs/study-x",
         "script-src &#39;none&#39;",
@@ -88,6 +89,37 @@ def test_a_page_begins_with_what_was_found() -> None:
     assert page.index("<table") < page.index("seed 0") < page.index("leakmeter study run")
 
 
+def test_a_page_shows_its_figure_first_and_says_once_what_is_the_same_everywhere() -> None:
+    rows = [
+        {"model": name, "n": n, "relations": 20, "nats": x, "nats_low": x, "nats_high": x}
+        for name, n, x in (("a", 80, 1.0), ("b", 160, 2.0))
+    ]
+    tables = tables_of(rows)
+    page = page_of(tables, {"figure": PNG})
+    assert page.index("<h2") < page.index("<img") < page.index("<table")
+    blocks = study_report(tables, {}, directory="x").blocks
+    (table,) = (block for block in blocks if isinstance(block, b.Table))
+    assert [(b.plain(column.heading), column.kind) for column in table.columns] == [
+        ("model", "text"), ("n", "number"), ("τ̂, nats", "number")
+    ]  # fmt: skip
+    assert "In all rows: relations 20." in [b.plain(block.text) for block in blocks if isinstance(block, b.Text)]
+    # How many values a row rests on does not tell it from others.
+    assert headline(rows) == "τ̂, nats: from 1.00 [1.00, 1.00] (model a) to 2.00 [2.00, 2.00] (model b)."
+    # Differences have digits to compare, and at least three.
+    compared = [{"model": "a", "paired_nats": x, "paired_nats_low": x, "paired_nats_high": x} for x in (4.2e-4, 1e-4)]
+    assert readable("T", [], compared, COMPARED_COLUMNS).rows[0][1] == "0.00042 [0.00042, 0.00042]"
+    compared[0]["paired_nats"] = 0.5
+    assert readable("T", [], compared, COMPARED_COLUMNS).rows[0][1].startswith("0.500 ")
+
+
+def test_a_figure_has_room_for_its_letters_on_a_telephone() -> None:
+    chart = figure_of(SWEPT, "cid_lambda", ["nats"], ["model"], columns=COLUMNS, title="t", footer="seed 0 " * 20)
+    image = b.Image("figure", charts.files(chart)["png"])
+    assert image.inches == 4
+    assert '<img class="i4"' in html.page(b.Report("T", "study", [image]))
+    assert chart.panels[0].series[0].colour == b.HOUSE
+
+
 def test_texts_stay_texts() -> None:
     told = HOSTILE.replace("\ud800", "")
     tables = StudyTables((readable(told, [told], [{"model": told, told: 1.0}], {}),), told, (told, told))
@@ -100,7 +132,7 @@ def test_texts_stay_texts() -> None:
 def test_figures_that_do_not_fit_are_left_out_and_every_row_is_shown() -> None:
     page = page_of(tables_of([]), {"a": PNG, "b": bytes(html.PAGE_BYTES), "c": PNG})
     assert page.count("<img") == 1
-    assert "2 further figures do not fit" in page
+    assert "2 further figures did not fit" in page
     assert len(page.encode()) < html.PAGE_BYTES
     page = page_of(tables_of([{"model": f"m{i}"} for i in range(1100)]))
     assert "m1099" in page

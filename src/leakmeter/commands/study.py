@@ -277,7 +277,7 @@ def _tables(
         csvs["seeds.csv"] = seeds
         shown.append(readable(SEEDS_TITLE, [SEEDS_ABOUT], seeds, {**kind.columns, **SEEDS_COLUMNS}))
     headline = extremes(main, study_tables.summary, kind.columns)
-    return StudyTables(tuple(shown), command, headline=headline), csvs, [f"command: {command}", *origin]
+    return StudyTables(tuple(shown), command, headline=headline), csvs, origin
 
 
 def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> StudyTables:
@@ -288,7 +288,7 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
     for finished in cells:
         write(directory / f"cell-{finished.cell.number:02}.csv", items_to_csv(kind.items(finished)))
     tables, rows, origin = _tables(study, cells, directory, command)
-    pages = kind.pages(study, cells, [study.reproduces, *origin])
+    pages = kind.pages(study, cells, [study.reproduces, f"command: {command}", *origin])
     csvs = {name: to_csv(file_rows) for name, file_rows in rows.items()}
     for name, text in {**csvs, **tables.files(), **pages}.items():
         write(directory / name, text)

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Final, TextIO
 
@@ -41,6 +41,15 @@ def excerpt(text: str, characters: int) -> str:
         return line
     tail = characters // 3
     return f"{line[: characters - tail - 1].rstrip()}…{line[-tail:].lstrip()}"
+
+
+def distinct(names: Iterable[str], least: int = 12, most: int = 24) -> dict[str, str]:
+    """Names, those of more than `most` characters (such as hashes) by their first: at least so many, and enough to tell
+    all apart."""
+    names = set(names)
+    longest = max(map(len, names), default=0)
+    n = next((n for n in range(least, longest) if len({name[:n] for name in names}) == len(names)), longest)
+    return {name: f"{name[:n]}…" if len(name) > max(most, n) else name for name in names}
 
 
 def n_listed(n: int, most: int) -> int:

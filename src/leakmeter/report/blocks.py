@@ -34,9 +34,13 @@ UNMEASURED: Final[Mapping[Unmeasured, str]] = {
     "unseen": "not scored individually",
 }
 """As legends say it."""
-SeriesStyle: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows", "rings", "ticks"]
+SeriesStyle: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows", "rings", "ticks", "lengths"]
 """How a series is drawn; `rows` is one number a line, with its name at the left; `rings` go around points of others;
-`ticks` are many numbers a line, as strokes."""
+`ticks` are many numbers a line, as strokes; `lengths` are bars from the left, one below the other, with their labels
+behind their ends."""
+
+HOUSE: Final = 7
+"""The pages' own colour among those of series, for what a chart is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,10 +279,11 @@ def table_of(
     caption: Phrase = "",
     *,
     quiet: Callable[[T], bool] = lambda item: False,
+    to: Callable[[T], str] = lambda item: "",
     **more: Any,
 ) -> Table:
     """A row for each item, all shown unless `more` (fields of a table) has `first`."""
-    rows = [Row(cells(columns, item), quiet=quiet(item)) for item in items]
+    rows = [Row(cells(columns, item), quiet=quiet(item), to=to(item)) for item in items]
     return Table(heads(columns), rows, caption, **{"first": len(rows), **more})
 
 
@@ -495,12 +500,29 @@ def chart_of_rows(name: str, title: str, axis: str, names: Sequence[Phrase], ser
     return Chart(name, title, (panel,), footer=footer, panel_inches=inches, on="files")
 
 
+def chart_of_lengths(
+    name: str, title: str, axis: Axis, named: Sequence[tuple[Phrase, float, Phrase]], guides: Sequence[Guide] = ()
+) -> Chart:
+    """A picture for the head of a page: a bar for each (name, length, label), and where the limits are. It is as wide
+    as a telephone."""
+    names, lengths, labels = zip(*named, strict=True)
+    panel = Panel(
+        axis, Axis("", names=names), (ChartSeries("lengths", lengths, labels=labels, colour=HOUSE),), guides=guides
+    )
+    return Chart(name, title, (panel,), panel_inches=(4.0, 0.75 + 0.3 * len(named)), on="pages", first=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Image:
     """A figure that is drawn already; pages show it, other renderers name it."""
 
     name: Phrase
     png: bytes = field(repr=False)
+
+    @property
+    def inches(self) -> int:
+        """Its width, of which a reader's screen has to have enough; figures are drawn with 160 pixels an inch."""
+        return min(24, max(3, round(int.from_bytes(self.png[16:20], "big") / 160)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -517,6 +539,8 @@ class Details:
 
     summary: Phrase
     blocks: Sequence[Block]
+    told: bool = False
+    """A terminal shows all of them with --explain."""
 
 
 @dataclass(frozen=True, slots=True)

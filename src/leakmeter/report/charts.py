@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMS: Final = ("png", "svg")
-# Okabe and Ito's colours, which all kinds of eyes tell apart, without their yellow, which paper does not.
-COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#262626")
-_ON_DARK: Final = ("#56b4e9", "#f0884a", "#2cc79b", "#dc9bc0", "#f0b840", "#8fcdf2", "#d9d9d9")
+# Okabe and Ito's colours, which all kinds of eyes tell apart, without their yellow, which paper does not; and our own.
+COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#262626", "#a8480c")
+_ON_DARK: Final = ("#56b4e9", "#f0884a", "#2cc79b", "#dc9bc0", "#f0b840", "#8fcdf2", "#d9d9d9", "#f2ad62")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 _INK, _SOFT, _FADED = "#1f1c18", "#635d54", "#8c8c8c"
 _FACE: Final = "DejaVu Sans"
@@ -171,7 +171,7 @@ def _figure(chart: b.Chart, *, titled: bool) -> Figure:
     if titled:
         drawn.suptitle("\n".join(lines)).set_in_layout(False)
         if chart.footer:
-            drawn.supxlabel("\n".join(textwrap.wrap(chart.footer, max(40, int(wide * 17)))), fontsize=7, color=_SOFT)
+            drawn.supxlabel("\n".join(textwrap.wrap(chart.footer, max(40, int(wide * 13)))), fontsize=9, color=_SOFT)
     if simple:
         left, bottom = (0.1 if only.named_above else 0.65) / wide, 0.5 / drawn.get_figheight()
         top = (0.1 + legend + 0.25 * bool(only.title)) / drawn.get_figheight()
@@ -222,28 +222,35 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
         _DRAW[series.draws](axes, series, place, f"said-{number}-{place}")
     remarks = [(place, series) for place, series in enumerate(panel.series) if series.remark]
     for line, (place, series) in enumerate(remarks):
-        look = {"color": _look(series, place)[0]["color"], "fontsize": 8, "va": "top"}
+        look = {"color": _look(series, place)[0]["color"], "fontsize": 9, "va": "top"}
         axes.text(0.02, 0.97 - 0.08 * line, _label(series.remark, 60), transform=axes.transAxes, **look)
+    kinds = {series.draws for series in panel.series}
+    # A limit is what bars are read against.
+    pen = {"color": _INK, "linewidth": 1.6} if "lengths" in kinds else {"color": _SOFT, "linewidth": 1}
     for guide in panel.guides:
-        look = {"color": _SOFT, "linewidth": 1, "linestyle": guide.line, "label": guide.label}
         if panel.named_above:
             # Not through the names.
             rows = range(len(panel.y.names))
-            axes.plot(*zip(*((guide.at, row + y) for row in rows for y in (-0.22, 0.22, np.nan)), strict=True), **look)
+            at = zip(*((guide.at, row + y) for row in rows for y in (-0.22, 0.22, np.nan)), strict=True)
+            axes.plot(*at, linestyle=guide.line, label=guide.label, **pen)
         else:
-            (axes.axhline if guide.across == "y" else axes.axvline)(guide.at, **look)
+            line = axes.axhline if guide.across == "y" else axes.axvline
+            line(guide.at, linestyle=guide.line, label=guide.label, **pen)
     _ticks(axes.xaxis, panel.x, slanted=True)
     if panel.named_above:
         _named_above(axes, panel)
     else:
         _ticks(axes.yaxis, panel.y)
-    kinds = {series.draws for series in panel.series}
     if panel.named_above:
         axes.set_ylim(len(panel.y.names) - 0.6, -0.8)
         axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
     elif "rows" in kinds:
         axes.set_ylim(max(math.ceil(max(_places(series), default=0.0) - 0.5) for series in panel.series) + 0.6, -0.6)
         axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
+    elif "lengths" in kinds:
+        axes.set_ylim(max(map(max, map(_places, panel.series))) + 0.6, -0.6)
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="y", length=0)
     elif "density" in kinds:
         axes.set_ylim(-0.22, 1.25)
         axes.set_yticks([])
@@ -340,7 +347,7 @@ def _line(axes: Any, series: b.ChartSeries, place: int, gid: str, *, joined: boo
         markersize=4 if len(ys) <= 60 else 2.5, gid=gid, **look, **(thin if joined else {"alpha": 0.75}),
     )  # fmt: skip
     for x, y, phrase in zip(xs, ys, series.labels, strict=False):
-        beside = {"xytext": (-4, 4), "textcoords": "offset points", "ha": "right", "fontsize": 8}
+        beside = {"xytext": (-4, 4), "textcoords": "offset points", "ha": "right", "fontsize": 9}
         axes.annotate(_label(phrase), (x, y), color=look["color"], **beside)
 
 
@@ -353,6 +360,19 @@ def _bar(axes: Any, series: b.ChartSeries, place: int, gid: str) -> None:
         bar.set_gid(f"{gid}-{number}")
     if arms := _arms(series.y, series.low, series.high):
         axes.errorbar(_places(series), heights, yerr=arms, fmt="none", ecolor=_INK, capsize=3)
+
+
+def _lengths(axes: Any, series: b.ChartSeries, place: int, gid: str) -> None:
+    """The first is on top; room for the longest label is kept behind the longest bar."""
+    (look, _), places = _look(series, place), _places(series)
+    longest = max((length for length in series.y if math.isfinite(length)), default=0.0) or 1.0
+    ends = [min(length, 2 * longest) if length > 0 else 0.0 for length in series.y]  # an infinite one is twice as long
+    for number, bar in enumerate(axes.barh(places, ends, height=0.6, **look)):
+        bar.set_gid(f"{gid}-{number}")
+    letters = max((len(_label(label)) for label in series.labels), default=0)
+    axes.set_xlim(0.0, max(ends) / (1.0 - min(0.6, 0.03 * letters)) if max(ends) else 1.0)
+    for end, at, phrase in zip(ends, places, series.labels, strict=False):
+        axes.annotate(_label(phrase), (end, at), xytext=(4, 0), textcoords="offset points", va="center")
 
 
 def _rows(axes: Any, series: b.ChartSeries, place: int, gid: str) -> None:
@@ -415,7 +435,7 @@ def density(sample: FloatArray, at: FloatArray) -> FloatArray | None:
 
 _DRAW: Final[dict[b.SeriesStyle, Callable[[Any, b.ChartSeries, int, str], None]]] = {
     "line": _line, "scatter": partial(_line, joined=False), "bar": _bar, "rows": _rows, "steps": _steps,
-    "density": _density, "rings": _rings, "ticks": _strokes,
+    "density": _density, "rings": _rings, "ticks": _strokes, "lengths": _lengths,
 }  # fmt: skip
 
 

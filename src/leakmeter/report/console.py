@@ -137,9 +137,9 @@ def _brief(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
 
 
 def _explains(block: b.Block) -> bool:
-    return isinstance(block, b.Details | b.Facts | b.CommandLine) or (
-        isinstance(block, b.Text) and block.style == "soft"
-    )
+    if isinstance(block, b.Details):
+        return not block.told
+    return isinstance(block, b.Facts | b.CommandLine) or (isinstance(block, b.Text) and block.style == "soft")
 
 
 def _block(block: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
@@ -168,6 +168,8 @@ def _block(block: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
             if block.heading:
                 yield True, _heading(block.heading)
             yield from ((number > 0, line) for number, line in enumerate(shaded_text(block, paint)))
+        case b.Details(summary, inner_blocks, told=True):
+            yield from _block(b.HeadedBlocks(summary, inner_blocks), paint, columns)
         case b.Details():
             for inner in block.blocks:
                 if isinstance(inner, b.Facts):

@@ -160,7 +160,7 @@ def test_several_samples_and_every_token_are_shown() -> None:
     shown = public_report([case.published()])
     assert flat(printed(shown)).count("Guaranteed: 5 tokens") == 2
     assert "Response 2 of 2" in html.page(shown)
-    assert "Response 1 as a whole" in flat(printed(shown))
+    assert "response 1 5 of ≤ 20 2.00" in flat(printed(shown))
     long = public(tokens=("x",) * 300, bound_nats=(0.4,) * 300, bare_log_prob_nats=(-1.5,) * 300)
     assert printed(public_report([long])).count("−1.50") == 300
 
@@ -198,25 +198,40 @@ def test_an_infinite_loss_is_told_and_ends_its_line() -> None:
     assert [str(nats) for nats in panel.series[0].y] == ["0.0", "0.5", "nan", "nan"]
 
 
-def test_bars_keep_to_their_limits() -> None:
-    spent, weight = bars_of(bounded())
-    for chart, ys, limit in ((spent, [0.4, 0.36, 0.4, 0.4, 0.4], 0.4), (weight, [0.1, 1.5, 0.3, 0.02, 0.9], 1.5)):
-        (panel,) = chart.panels
-        assert (list(panel.series[0].y), list(panel.series[0].x)) == (ys, [1.0, 2.0, 3.0, 4.0, 5.0])
-        assert [guide.at for guide in panel.guides] == [limit]
-    assert b.plain(spent.panels[0].series[0].notes[1]) == (
-        "2. code: λ 1.50, leaked 0, largest possible loss 0.18, spent ε 0.36, log p with context −2.00, without −2.00"
-    )
-    ledger = bounded().ledger
-    far = replace(ledger, per_token=replace(ledger.per_token, weight=(0.01, 0.02, 0.0, 0.0, 0.0)))
-    _, weight = bars_of(replace(bounded(), ledger=far))
-    assert not weight.panels[0].guides  # which would leave no bar to be seen
-    assert weight.title == "λ of each token; at most 1.5, beyond this axis"
-    (told,) = bars_of(unbounded())
-    assert list(told.panels[0].series[0].y) == [0.1, 0.0, 0.05, 0.125, 0.05]
-    (told,) = bars_of(decoded([0.5, math.inf]))
-    assert list(told.panels[0].series[0].y) == [0.5, math.inf]
+def test_bars_stand_beside_their_limit_and_tokens_have_their_numbers() -> None:
+    (chart,) = bars_of(bounded())
+    (panel,) = chart.panels
+    assert (list(panel.y.names), list(panel.series[0].y)) == (["leaked", "spent"], [0.325, 1.96])
+    assert [(guide.at, guide.across) for guide in panel.guides] == [(2.0, "x")]
+    assert chart.title == "Spent 1.96 of 2.00 guaranteed nats; leaked 0.33"
+    assert "var(--c7)" in charts.inline_svg(chart)
+    # Without a bound there is nothing to compare with.
+    assert bars_of(unbounded()) == []
+    assert [chart.panels[0].series[0].y[0] for chart in bars_of(decoded([0.5, math.inf], epsilon=0.4))] == [math.inf]
+    for case in (bounded(), unbounded(), decoded([0.5, math.inf])):
+        (text,) = (one for one in report([case]).sections[0].blocks if isinstance(one, b.ShadedText))
+        segments = text.passages[0].segments
+        assert [segment.nats for segment in segments] == list(case.ledger.per_token.loss_nats)
+    text = next(one for one in report([bounded()]).sections[0].blocks if isinstance(one, b.ShadedText))
+    assert b.plain(text.passages[0].segments[1].note) == "leaked 0; spent 0.36 of 0.40"
     assert "∞" in html.page(report([decoded([0.5, math.inf])]))
+
+
+def test_a_headline_says_the_limit_and_the_next_sentence_whether_it_is_one() -> None:
+    def said(each: float) -> str:
+        guarantee = bounded().to_dict()["guarantee"] | {"epsilon_nats": each}
+        guarantee["response"] |= {"basic_nats": 5 * each}
+        return flat(printed(report([bounded(guarantee=guarantee)]), explain=False))
+
+    assert "leaks 0.33 nats of the context; guaranteed: at most 2.00 nats (5 tokens at 0.40)." in said(0.4)
+    for each, expected in ((0.4, "is at most 88 % sure"), (1.0, "A weak limit: "), (2.0, "rules nothing out")):
+        assert expected in said(each)
+    # All responses of a run are about one context, which narrows what is guaranteed.
+    assert "All 3 responses of the run together: at most 13.2 nats" in said(0.4)
+    for case in (bounded(), unbounded()):
+        (headline,) = {b.headline_of(report([case])), DecodeResult.findings([case]).headline}
+        for shown in (printed(report([case]), explain=False), markdown.text(report([case])), html.page(report([case]))):
+            assert flat(headline) in flat(shown)
 
 
 def test_losses_add_up_beside_their_bound() -> None:

@@ -152,10 +152,10 @@ def test_the_sample_works_end_to_end(cli: Call) -> None:
     # What the toy writes may hold characters of no width.
     assert all(cell_len(line) <= 80 for line in ended.out.split("\n"))
     said = " ".join(ended.out.split())
-    assert said.startswith("Kept: no measurement is above its bound.")
+    assert said.startswith("No violation found: no measurement is above its bound.")
     for words in (
         *("never prove it", "Guarantee ε = 14.0 at δ = 1e-5, for up to 18 tokens", "exemplars of a batch 24"),
-        "no guarantee, since the texts themselves determine",
+        "It is no guarantee: the length of a text is itself private.",
     ):
         assert words in said
     texts = resources.files("leakmeter.data.samples").joinpath("tickets.csv").read_text(encoding="utf-8")
@@ -260,7 +260,7 @@ def test_only_what_may_be_published_is_told_in_public(audit: Call, cli: Call) ->
         for secret in (str(seed), "Kept", "spent", "Spent", "(n0)", "ferry", "measured", run.name):
             assert secret not in said.split("</style>")[-1]
     assert cli("report", run, "--html", "private.html").code == 0
-    assert "Kept: no measurement" in Path("private.html").read_text(encoding="utf-8")
+    assert "No violation found: no measurement" in Path("private.html").read_text(encoding="utf-8")
 
 
 class OneHot(Toy):
@@ -276,7 +276,7 @@ def test_a_broken_guarantee_is_named_and_is_exit_code_1(audit: Call, monkeypatch
     monkeypatch.setattr("leakmeter.commands.options.RunOptions.load_backend", lambda self: OneHot())
     sound = audit(subset_size=7, max_new_tokens=5)
     assert sound.code == 0, sound.err
-    assert sound.out.startswith("Kept")
+    assert sound.out.startswith("No violation found: ")
     # The clip is forgotten.
     monkeypatch.setattr(ClippedLogitAggregation, "vote", lambda self, rows: average(rows, self.aggregation))
     for path in Path("runs").glob("private_generation-*/*"):

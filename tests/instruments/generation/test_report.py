@@ -83,6 +83,11 @@ def panels(cases: Sequence[Case], name: str) -> Sequence[b.Panel]:
     return next(chart for chart in b.charts_of(report(cases)) if chart.name == name).panels
 
 
+def charts_on_pages(cases: Sequence[Case], name: str) -> list[b.Chart]:
+    walked = b.walk(b.blocks_of(report(cases)))
+    return [one for one in walked if isinstance(one, b.Chart) and (one.name, one.on) == (name, "pages")]
+
+
 CALIBRATED = Calibration(
     free="temperature", value=4.79512, target_epsilon=10.0, adjacency="add-remove", delta=1e-5, clip=10.0,
     subset_size=50, temperature=4.79512, normalise_by="fixed", samples=50, max_new_tokens=40, n_tokens=2000,
@@ -123,10 +128,35 @@ def test_a_broken_guarantee_names_exemplar_and_token(case: Case) -> None:
             *("1.50 nats measured, bound 1.25 at order 7 (120 %)", "cannot show this"),
         ):
             assert part in said
-        assert "Kept" not in said.split("Measured the larger of")[0]
+        assert "No violation found" not in said
         assert "never prove" not in said
         assert "Guarantee" not in said
     assert "bad" in html.page(report([told])).split("</style>")[1].split("Broken")[0].rsplit("<h2", 1)[1]
+
+
+def test_bars_stand_beside_what_is_promised(audited: list[Case], case: Case) -> None:
+    (chart,) = charts_on_pages([case], "share-of-bound")
+    (panel,) = chart.panels
+    assert list(panel.y.names) == ["all tokens", "worst token"]
+    assert list(panel.series[0].y) == [100 * case.at_guarantee.ratio, 100 * case.verdict.worst_token.ratio]
+    assert [(guide.at, guide.label, guide.across) for guide in panel.guides] == [(100.0, "promised: ε = 8.00", "x")]
+    (chart,) = charts_on_pages([broken(case)], "share-of-bound")
+    assert list(chart.panels[0].series[0].y) == [math.inf, 120.0]
+    assert list(chart.panels[0].series[0].labels) == ["∞ of 1.25 nats", "1.50 of 1.25 nats"]
+    (chart,) = charts_on_pages([*audited, broken(case)], "share-of-bound")
+    assert max(chart.panels[0].series[0].y) == chart.panels[0].series[0].y[0] == math.inf
+    assert len(chart.panels[0].y.names) == 3
+    (chart,) = charts_on_pages(audited * 6, "share-of-bound")
+    assert len(chart.panels[0].y.names) == 10
+    assert chart.title.endswith("the 10 nearest of 12 batches")
+
+
+def test_every_renderer_says_that_nothing_is_proved(audited: list[Case], case: Case) -> None:
+    for cases in ([case], audited):
+        for said in (*said_of(cases), flat(printed(report(cases), explain=False)), flat(markdown.text(report(cases)))):
+            assert "No violation found: " in said
+            assert "That is not a proof." in said
+        assert PrivateGenerationResult.findings(cases).headline == words.verdict(cases)
 
 
 def test_the_papers_figure_stands_beside_no_leak_and_shares_keep_three_digits(case: Case) -> None:
@@ -147,7 +177,7 @@ def test_the_worst_tokens_are_those_that_used_most(case: Case) -> None:
         for i, one in enumerate(case.samples)
         for t, share in enumerate(one.per_token.share_of_bound)
     ]
-    tables = [one for one in report([case]).sections[0].blocks if isinstance(one, b.Table)]
+    tables = [one for one in b.walk(report([case]).sections[0].blocks) if isinstance(one, b.Table)]
     rows = next(one for one in tables if b.plain(one.caption).startswith("Tokens")).rows
     assert [(row.cells[3], *row.cells[:2]) for row in rows] == sorted(shares, key=lambda of: -of[0])[: len(rows)]
     worst = case.verdict.worst_token
@@ -156,7 +186,7 @@ def test_the_worst_tokens_are_those_that_used_most(case: Case) -> None:
 
 
 def test_batches_with_the_same_texts_add_up(audited: list[Case]) -> None:
-    same = "7 exemplars stand in several batches with the same text; for the author of that text, these batches add up."
+    same = "The same text stands in several batches (7 exemplars): for its author, these batches add up."
     for said in said_of([audited[0], replace(audited[0], id="again")]):
         assert same in said
 
@@ -180,7 +210,18 @@ def test_what_may_be_published_is_texts_and_guarantee_and_nothing_else(audited: 
     for said in (flat(body), flat(printed(made)), flat(markdown.text(made))):
         assert "ε = 8.00 at δ = 1e-5, for up to 18 tokens" in said
         assert "one exemplar more or less" in said
-        for secret in ("ferry", "Kept", "spent", "Spent", "measured", "batch 1", "e1", "<svg", "SECRET"):
+        for secret in (
+            "ferry",
+            "No violation",
+            "Broken",
+            "spent",
+            "Spent",
+            "measured",
+            "batch 1",
+            "e1",
+            "<svg",
+            "SECRET",
+        ):
             assert secret not in said
     assert body.count('<div class="text query"') == sum(len(public.texts) for public in publics)
     assert b.charts_of(made) == []
@@ -214,7 +255,7 @@ def test_both_axes_of_the_drawing_are_logarithmic(case: Case) -> None:
     assert (guide.at, guide.across) == (case.bounds.order, "x")
     assert guide.at in panel.x.ticks
     assert all(later / earlier > 1.2 for earlier, later in zip(panel.x.ticks, panel.x.ticks[1:], strict=False))
-    (page_chart,) = (one for one in report([case]).sections[0].blocks if isinstance(one, b.Chart) and one.on == "pages")
+    (page_chart,) = charts_on_pages([case], "orders-of-batch")
     assert page_chart.panels[0].series == panel.series
     assert "<title>order 2: bound" in charts.inline_svg(page_chart)
 
@@ -254,7 +295,8 @@ def test_zero_and_infinity_are_in_the_table_and_not_in_the_drawing(case: Case) -
     assert "∞" in said
     all_infinite = dict.fromkeys(("bound_nats", "measured_nats", "sum_of_maxima_nats"), math.inf)
     case = replace(case, by_order=tuple(replace(row, **all_infinite) for row in case.by_order))
-    assert "<svg" not in html.page(report([case]))
+    assert not charts_on_pages([case], "orders-of-batch")
+    assert "∞ of ∞ nats" in html.page(report([case]))
     assert "Chart" not in printed(report([case]))
     for chart in b.charts_of(report([case])):
         assert charts.files(chart)["png"].startswith(b"\x89PNG")

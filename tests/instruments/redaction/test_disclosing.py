@@ -406,7 +406,7 @@ def test_a_run_is_kept_read_and_goes_on(cli: Call, tmp_path: Path, monkeypatch: 
     words = ("redact", "--model", "toy", "--context-file", tmp_path / "note.txt", "--query", "Who?", "--disclosures")
     ended = cli(*words, "--response", "617-555-0134", "--max-new-tokens", 4, "--write-redacted", "left.txt")
     assert ended.code == 0, ended.err
-    assert "leaves none of 1 personal or secret disclosure" in flat(ended.out)
+    assert "the response then discloses nothing personal or secret (before: 1 disclosure)." in flat(ended.out)
     assert Path("left.txt").read_text(encoding="utf-8") == "Anna Ek lives in Graz. Bo asked twice."
 
 
@@ -426,7 +426,8 @@ def test_what_a_plan_for_disclosures_says() -> None:
 
     result, nothing = redacted(), redacted(response="The ferry sails at nine.")
     assert flat(verdict(result)) == (
-        "Cutting 2 of 6 pieces (42 % of the text) leaves none of 1 personal or secret disclosure."
+        "Cut 2 of 6 pieces (42 % of the text): the response then discloses nothing personal or secret (before: 1 "
+        "disclosure)."
     )
     assert flat(verdict(nothing)) == (
         "Nothing has to be cut: the response discloses no recognisable personal or secret data."

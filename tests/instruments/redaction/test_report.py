@@ -119,7 +119,7 @@ def hostile() -> RedactionResult:
 
 
 def chart_of(case: RedactionResult) -> b.Chart:
-    (chart,) = (one for one in report([case]).sections[0].blocks if isinstance(one, b.Chart))
+    (chart,) = (one for one in b.walk(report([case]).sections[0].blocks) if isinstance(one, b.Chart))
     return chart
 
 
@@ -134,8 +134,24 @@ def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None
         "Nothing has to be cut: the whole context influences the response by 21.5 nats; the limit is 30."
     )
     failed = planned(reached=False, left_nats=7.0, all_removed_nats=8.0)
-    assert "leaves 7.00 of 21.5 nats, the smallest found; the limit is 1." in flat(verdict(failed))
+    assert flat(verdict(failed)) == (
+        "The limit of 1 nats is not met: with 2 of 4 pieces (65 % of the text) cut, 7.00 of 21.5 nats are left, the "
+        "smallest found."
+    )
+    assert flat(verdict(planned())) == (
+        "Cut 2 of 4 pieces (65 % of the text): 0.75 of 21.5 nats are left; the limit is 1."
+    )
     assert "Cutting does not help" in verdict(untouched(reached=False))
+    assert flat(verdict(planned(n_pieces=2))) == (
+        "Only with every piece cut is the limit of 1 nats met: 0.75 of 21.5 nats are left."
+    )
+    bad = [planned(n_pieces=2), failed, untouched(reached=False), leaking()]
+    for case, colour in [*((case, "bad") for case in bad), (planned(), ""), (untouched(), "")]:
+        (found,) = (block for block in report([case]).sections[0].blocks if isinstance(block, b.Headline))
+        assert found.verdict == colour
+    nothing = {"spans": [], "n_left": 0, "n_rest_tokens": 4, "rest_change_nats": -0.5}
+    assert verdict(planned(reached=False, disclosed=nothing)).startswith("The limit of 1")
+    assert verdict(planned(disclosed=nothing)).endswith("discloses no recognisable personal or secret data.")
 
     drawn = {
         "response": {"text": "It is 7731.", "tokens": ["It", " is", " 7731", "."], "sampled": True, "seed": 0},
@@ -182,7 +198,10 @@ def test_a_plan_whose_new_answer_leaks_is_never_to_be_shipped(more: Plain) -> No
     assert page.count('class="leak strong"') == 2
     assert 'class="finding bad"' in page or "bad" in page[page.index("What was found") :][:400]
     assert "It says other content of what is left (1 span)" in page
-    assert "2 of 2 new answers disclose" in RedactionResult.findings([leaking(**more)] * 2).headline
+    assert (
+        "Personal or secret data is in 2 of 2 new answers: do not ship."
+        in RedactionResult.findings([leaking(**more)] * 2).headline
+    )
     missed = flat(printed(report([leaking(**{**more, "reached": False})])))
     assert "do not ship" in missed
 
@@ -193,6 +212,7 @@ def test_a_new_answer_that_nobody_searched_is_no_all_clear() -> None:
     for cases in ([old], [old, planned()]):
         shown = flat(printed(report(cases)))
         assert "was not searched" in shown
+    assert "Not searched: 1 of 2 new answers." in flat(printed(report([old, planned()])))
     assert "if it is useful" not in flat(printed(report([old])))
 
 
@@ -205,19 +225,20 @@ def test_steps_within_the_limit_stand_out_and_nothing_below_the_noise_has_a_colo
     assert "\x1b[1m" in printed(report([planned()]), colour=True)
 
 
-def test_the_curve_has_its_limit_and_the_baseline() -> None:
+def test_bars_have_their_limit_and_the_baseline() -> None:
     (panel,) = chart_of(planned()).panels
-    steps, back = panel.series
-    assert list(steps.y) == [21.5, 22.0, 0.875, 0.5, 0.75]
-    assert (list(back.x), list(back.y)) == ([4.0], [0.75])
-    assert [*map(b.plain, steps.notes)][:2] == ["the whole context: 21.5 nats", "1. cut s1: 22.0 nats left"]
+    (bars,) = panel.series
+    assert list(bars.y) == [21.5, 22.0, 0.875, 0.5, 0.75]
+    assert [*map(b.plain, panel.y.names)] == ["whole context", "cut s1", "cut s4", "cut s3", "put back s3"]
+    assert list(bars.labels) == ["21.5", "22.0", "0.88", "0.50", "0.75"]
     assert [(guide.at, guide.line) for guide in panel.guides] == [(1.0, "dashed"), (4.5, "dotted")]
-    assert panel.y.scale == "sqrt"
+    assert (panel.x.scale, panel.x.title) == ("linear", ("left", ", nats"))
     (panel,) = chart_of(untouched(placebo_nats=None)).panels
-    assert (len(panel.series), len(panel.guides)) == (1, 1)
-    svg = charts.inline_svg(chart_of(planned()))
-    assert svg.count("<title>") == 6
-    assert "irrelevant words as the only context, 4.50" in svg
+    assert (len(panel.series[0].y), len(panel.guides)) == (1, 1)
+    assert "irrelevant words alone: 4.50" in charts.inline_svg(chart_of(planned()))
+    many = chart_of(planned(steps=[step("cut", f"s{i}", 20.0 - i, -1.0) for i in range(20)]))
+    assert many.title == "Nats left after each step; 9 are not drawn"
+    assert list(many.panels[0].series[0].y) == [21.5, *(20.0 - i for i in range(9, 20))]
 
 
 def test_the_figure_is_of_all_cases() -> None:

@@ -124,7 +124,8 @@ def test_without_a_policy_everything_counts(ledger: Ledger) -> None:
 
 def test_a_page_says_who_may_know(ledger: Ledger, policy: str) -> None:
     added(ledger, leaking(1, "reader-1"), leaking(2, "reader-2"), allowed=policy)
-    table = next(block for block in page(Book(ledger)).blocks if isinstance(block, b.Table))
+    tables = [block for block in page(Book(ledger)).blocks if isinstance(block, b.Table)]
+    table = next(table for table in tables if "May know" in [column.heading for column in table.columns])
     at = [column.heading for column in table.columns].index("May know")
     assert {row.cells[at] for row in table.rows} == {"yes", "no"}
     assert all(row.quiet for row in table.rows if row.cells[at] == "yes")

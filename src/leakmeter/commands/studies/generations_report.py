@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, Literal, TypeAlias
 
+from leakmeter.core.plain import counted
 from leakmeter.errors import UsageError
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
@@ -105,12 +106,12 @@ def generations_report(records: Sequence[Generations], *, title: str, about: Seq
     return b.Report(
         "Generations side by side",
         "decode",
-        [b.Text(b.Untrusted(title)), b.Text(_UNDERLINED), b.Warning(_PRIVATE)],
+        [_headline(records, heads), b.Text(b.Untrusted(title)), b.Text(_UNDERLINED, "soft"), b.Warning(_PRIVATE)],
         lead=_LEAD,
         sections=[_section(record, number, heads, several) for number, record in enumerate(records)],
         index=[
             b.Column("Query"),
-            *(b.Column(b.Untrusted(f"{line}: {name}" if line else name), "nats", shade=True) for line, name in heads),
+            *(b.Column(_named(head), "nats", shade=True) for head in heads),
         ],
         index_caption="Nats of each response; ¶ counts as a Repeat or ROUGE prompt by either reading",
         case=("record", "records"),
@@ -120,6 +121,26 @@ def generations_report(records: Sequence[Generations], *, title: str, about: Seq
         held_by="the cell files next to it hold all",
         guide_to="context",
     )
+
+
+def _headline(records: Sequence[Generations], heads: Sequence[tuple[str, str]]) -> b.Headline:
+    """Which setting leaks least, and which most."""
+    nats: dict[tuple[str, str], list[float]] = {head: [] for head in heads}
+    for record in records:
+        for column in record.columns:
+            nats[column.line, column.name] += [_total(generation.nats) for generation in column.generations]
+    means = sorted((sum(totals) / len(totals), head) for head, totals in nats.items() if totals)
+    (least, first), (most, last) = means[0], means[-1]
+    least_said, most_said = scale.nats_text(least), scale.nats_text(most)
+    said = f"{counted(len(records), 'record')}: responses leak {least_said}\u00a0nats on average"
+    if least_said == most_said:
+        return b.Headline(f"{said}.")
+    return b.Headline((f"{said} with ", _named(first), f" and {most_said} with ", _named(last), "."))
+
+
+def _named(head: tuple[str, str]) -> b.Untrusted:
+    line, name = head
+    return b.Untrusted(f"{line}: {name}" if line else name)
 
 
 def _section(record: Generations, number: int, heads: Sequence[tuple[str, str]], several: bool) -> b.Section:

@@ -17,12 +17,13 @@ from leakmeter.commands.studies.tables import (
     StudyRow,
     heading_of,
     interval_of,
+    is_numeric,
     label_of,
     shown_names,
     to_latex,
     to_markdown,
 )
-from leakmeter.core.plain import to_json
+from leakmeter.core.plain import counted, to_json
 from leakmeter.core.record import Record
 from leakmeter.errors import DataError, StoreError
 from leakmeter.report import blocks as b
@@ -52,7 +53,7 @@ def figure_of(
     """
     shown = [y for y in ys if any(row.get(y) is not None for row in rows)]
     panels = [_panel(rows, x, lines, y, columns) for y in shown]
-    return b.Chart("figure", title, panels, footer=footer, columns=len(panels), panel_inches=(4.6, 3.9))
+    return b.Chart("figure", title, panels, footer=footer, columns=len(panels), panel_inches=(4.0, 3.6))
 
 
 def intervals(
@@ -91,7 +92,8 @@ def _panel(rows: Sequence[StudyRow], x: str, lines: Sequence[str], y: str, colum
         places = [aside + (names.index(row[x]) if is_text else row[x]) for row in shown]
         name = ", ".join(f"{heading_of(column, columns)} {value}" for column, value in zip(lines, group, strict=True))
         # A line would say that there is something between two names.
-        series.append(intervals("scatter" if is_text else "line", shown, y, places, name, number))
+        colour = b.HOUSE if len(groups) == 1 else number
+        series.append(intervals("scatter" if is_text else "line", shown, y, places, name, colour))
     whole = not is_text and all(isinstance(row[x], int) for row in rows)
     axis = b.Axis(heading_of(x, columns), names=[b.Untrusted(name) for name in names], whole=whole)
     return b.Panel(axis, b.Axis(heading_of(y, columns)), series)
@@ -158,16 +160,16 @@ def page_of_study(directory: Path) -> str:
 def study_report(
     tables: StudyTables, figures: Mapping[str, bytes], *, directory: str, room: int = html.PAGE_BYTES
 ) -> b.Report:
-    """Tables, and figures in their order as long as a page has room for them."""
+    """What was found, figures in their order as long as a page has room for them, and the tables."""
     main, *others = tables.tables
-    parts = [b.HeadedBlocks(b.Untrusted(table.title), _blocks(table)) for table in others]
     headline, *findings = tables.findings or (tables.headline,)
-    first: list[b.Block] = [b.Headline(b.Untrusted(headline))] if headline else []
-    first += [*(b.Text(b.Untrusted(line)) for line in findings), *_blocks(main)]
+    found: list[b.Block] = [b.Headline(b.Untrusted(headline))] if headline else []
+    found += [b.Text(b.Untrusted(line)) for line in findings]
+    parts = [*_blocks(main), *(b.HeadedBlocks(b.Untrusted(table.title), _blocks(table)) for table in others)]
     report = b.Report(
         b.Untrusted(main.title) if main.title else "A study",
         "study",
-        [*first, *parts],
+        [*found, *parts],
         notes=[b.Facts((("Directory", b.Untrusted(directory)),), heading="Study")],
         command=b.CommandLine(b.Untrusted(tables.command)),
     )
@@ -177,11 +179,10 @@ def study_report(
         left -= len(png) * 4 // 3 + 2 * len(name.encode(errors="replace")) + 200
         if left > 0:
             images.append(b.Image(b.Untrusted(name), png))
-    n = len(figures) - len(images)
-    if n:
-        do = "s do" if n > 1 else " does"
-        images.append(b.Text(f"{n} further figure{do} not fit on this page; the directory holds all.", "soft"))
-    return replace(report, blocks=[*first, *images, *parts])
+    if n := len(figures) - len(images):
+        left_out = f"{counted(n, 'further figure')} did not fit on this page; the directory holds all."
+        images.append(b.Text(left_out, "soft"))
+    return replace(report, blocks=[*found, *images, *parts])
 
 
 def extremes(table: ReadableTable, rows: Sequence[StudyRow], columns: StudyColumns) -> str:
@@ -203,8 +204,9 @@ def extremes(table: ReadableTable, rows: Sequence[StudyRow], columns: StudyColum
     head = head[:1].upper() + head[1:] if head[:1].isascii() else head
     if len(matched) == 1:
         return f"{head}: {most[column]}."
-    # At most four columns tell a row from others.
-    labels = [i for i in range(column) if len({cells[i] for _, _, cells in matched}) > 1][:4]
+    # At most four columns tell a row from others, and no count does.
+    factors = [i for i in range(column) if names[i] != "n" and not names[i].startswith("n_")]
+    labels = [i for i in factors if len({cells[i] for _, _, cells in matched}) > 1][:4]
 
     def named(cells: Sequence[str]) -> str:
         labelled = ", ".join(f"{table.heads[i]} {cells[i]}" for i in labels)
@@ -220,9 +222,16 @@ def _interval(row: StudyRow, name: str) -> tuple[float, float] | None:
 
 
 def _blocks(table: ReadableTable) -> list[b.Block]:
+    """The table, but columns of which all rows have the same; these are said once."""
     blocks: list[b.Block] = []
     if table.heads:
-        columns = [b.Column(b.Untrusted(head)) for head in table.heads]
-        rows = [b.Row([b.Untrusted(cell) for cell in row]) for row in table.rows]
-        blocks.append(b.Table(columns, rows, first=len(rows), first_on_pages=len(rows)))
+        columns = list(zip(*table.rows, strict=True)) or [()] * len(table.heads)
+        same = [i for i, cells in enumerate(columns) if i and len(cells) > 1 and len(set(cells)) == 1]
+        shown = [i for i in range(len(columns)) if i not in same]
+        heads = [b.Column(b.Untrusted(table.heads[i]), "number" if is_numeric(columns[i]) else "text") for i in shown]
+        rows = [b.Row([b.Untrusted(row[i]) for i in shown]) for row in table.rows]
+        blocks.append(b.Table(heads, rows, first=len(rows), first_on_pages=len(rows)))
+        if same:
+            said = b.joined((b.Untrusted(table.heads[i]), " ", b.Untrusted(columns[i][0])) for i in same)
+            blocks.append(b.Text(("In all rows: ", *said, ".")))
     return blocks + [b.Text(b.Untrusted(line), "soft") for line in table.about]

@@ -10,7 +10,16 @@ import numpy as np
 from leakmeter.commands.studies.cells import FinishedCell
 from leakmeter.commands.studies.expected import LEVELS, MeanEstimate, whole_by_token
 from leakmeter.commands.studies.grid import Study
-from leakmeter.commands.studies.tables import NUMBER, P_VALUE, StudyColumn, StudyColumns, StudyRow, decimals, measured
+from leakmeter.commands.studies.tables import (
+    DIFFERENCE,
+    NUMBER,
+    P_VALUE,
+    StudyColumn,
+    StudyColumns,
+    StudyRow,
+    decimals,
+    measured,
+)
 from leakmeter.stats.ranks import holm
 
 SEEDS_COLUMNS: Final[StudyColumns] = {name: StudyColumn(name, decimals(3)) for name in ("mean", "least", "most")}
@@ -62,7 +71,7 @@ def columns(name: str, estimate: MeanEstimate, *, quantiles: bool = False) -> St
 
 
 COMPARED_COLUMNS: Final[StudyColumns] = {
-    "paired_nats": StudyColumn("paired difference, nats", decimals(3)),
+    "paired_nats": StudyColumn("paired difference, nats", DIFFERENCE),
     "wilcoxon_p": StudyColumn("Wilcoxon p", P_VALUE),
     "holm_p": StudyColumn("p among all, Holm", P_VALUE),
 }

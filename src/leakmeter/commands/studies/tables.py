@@ -56,9 +56,12 @@ def decimals(digits: int = 2, scale: float = 1.0) -> ValueToText:
 
 NUMBER = decimals()
 """The usual form of a number. A column of smaller ones has two digits of the largest: they would all be 0.00."""
+DIFFERENCE = decimals(3)
+"""The same of differences, which are smaller."""
 HUNDREDTHS = decimals(scale=100.0)
 """Tables of the field show some scores times 100."""
 P_VALUE = "{:.2g}".format
+_LEAST_DIGITS: Final = {NUMBER: 2, DIFFERENCE: 3}
 
 
 def measured(name: str, value: float | None, interval: tuple[float, float] | None) -> StudyRow:
@@ -121,13 +124,14 @@ def readable(title: str, about: Iterable[str], rows: Sequence[StudyRow], columns
 
 def _form(rows: Sequence[StudyRow], name: str, form: ValueToText | None) -> ValueToText | None:
     has_interval = any(f"{name}{_INTERVAL[0]}" in row for row in rows)
-    if form is not NUMBER and (form is not None or not has_interval):
+    form = NUMBER if form is None and has_interval else form
+    if form not in _LEAST_DIGITS:
         return form
     sizes = [abs(row[name]) for row in rows if isinstance(row.get(name), float) and math.isfinite(row[name])]
     largest = max(sizes, default=0.0)
     if largest == 0.0:
-        return NUMBER
-    digits = max(2, 1 - math.floor(math.log10(largest)))
+        return form
+    digits = max(_LEAST_DIGITS[form], 1 - math.floor(math.log10(largest)))
     return decimals(digits) if digits <= _MOST_DECIMALS else _TINY
 
 
@@ -161,6 +165,11 @@ _OF_N: Final = "n: how many values a row rests on"
 _NUMERIC: Final = re.compile(r"[-−]?[\d.,]+(?:e[-+]?\d+)?(?: %)?(?: ± .*)?(?: [\[(].*)?|–|-?inf")
 
 
+def is_numeric(cells: Sequence[str]) -> bool:
+    """Whether a column has numbers, with or without intervals, and nothing else."""
+    return bool(cells) and all(map(_NUMERIC.fullmatch, cells))
+
+
 def to_latex(table: ReadableTable, *, label: str, command: str = "") -> str:
     r"""A table of booktabs, with a caption, a label, and a note on where its numbers come from.
 
@@ -168,7 +177,7 @@ def to_latex(table: ReadableTable, *, label: str, command: str = "") -> str:
     such form stays as it is, and needs a font that has it. `command` made the numbers; LaTeX does not show it.
     """
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.heads)
-    form = "".join("r" if column and all(map(_NUMERIC.fullmatch, column)) else "l" for column in columns)
+    form = "".join("r" if is_numeric(column) else "l" for column in columns)
     notes = [*table.about, *([_OF_N] if "n" in table.heads else [])]
     lines = [
         *(["% " + one_line(command)] if command else []),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from leakmeter.commands.studies.tables import StudyRow, cell_text, decimals, interval_of, share_text
+from leakmeter.core.plain import counted
 from leakmeter.instruments.decoding.frontier import COLUMNS, Frontier
 from leakmeter.instruments.decoding.sweep import SYMBOLS
 from leakmeter.report import blocks as b
@@ -54,11 +55,12 @@ def report(frontier: Frontier, *, command: str | None = None) -> b.Report:
     caption = "Settings, the knee in bold; intervals over cases"
     blocks: list[b.Block] = [b.Headline(choice.sentence) for choice in frontier.choices.values()]
     blocks += [_advice(frontier), _settings(frontier)]
-    blocks += [b.Table(columns, rows, caption, first=len(rows)), replace(figure_of(frontier, footer=""), on="pages")]
+    figure = replace(figure_of(frontier, footer=""), on="pages", columns=1, panel_inches=(4.0, 3.6), first=True)
+    blocks += [figure, b.Table(columns, rows, caption, first=len(rows))]
     if is_bounded:
         blocks.append(b.Warning("Bound and spent: the most of any response, nats. All of this is private."))
     if n := frontier.n_truncated:
-        blocks.append(b.Warning(f"The end of {n:,} context{'s' * (n != 1)} did not fit and was not measured."))
+        blocks.append(b.Warning(f"The end of {counted(n, 'context')} did not fit and was not measured."))
     return b.Report(
         f"Leakage and utility over {SYMBOLS[kind]}",
         "frontier",
@@ -112,7 +114,7 @@ def _series(frontier: Frontier, utility: str) -> Iterator[b.ChartSeries]:
     knee = None if choice.knee is None else values.index(choice.knee)
     efficient = [i for i, value in enumerate(values) if value in choice.efficient]
     remark = _NO_KNEE[choice.verdict] if knee is None else ""
-    yield _points(frontier, utility, range(len(rows)), "line", "settings, 95 % intervals over cases", 0, remark)
+    yield _points(frontier, utility, range(len(rows)), "line", "settings, 95 % intervals over cases", b.HOUSE, remark)
     beaten = [i for i in range(len(rows)) if i not in efficient]
     if beaten:
         yield _points(frontier, utility, beaten, "scatter", "another setting, or a mix of two, is better", None)

@@ -11,26 +11,50 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
+from leakmeter.core.plain import counted
 from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult, PublicResult, ResponseGuarantee
 from leakmeter.privacy.draws import sentences
 from leakmeter.report import blocks as b
-from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
+from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import GIVEN_RESPONSE, NO_GUARANTEE, mean_text, model_facts, scope
 from leakmeter.stats.stats import posterior_from_even_odds
 
-PRIVATE = (
-    "Private: λ, losses, the ε spent, a seed, the run's directory and its id depend on the context. Publish only the "
-    "response and its public part."
+_FOUND: Final = {
+    "bounded": "{scope}The response leaks {leaked}\u00a0nats of the context; guaranteed: at most {bound}\u00a0nats "
+    "({tokens} at {each}).",
+    "drawn": "{scope}The response leaks {leaked}\u00a0nats of the context (per token at most {most}). No limit was "
+    "set.",
+    "given": "{scope}For the scoring model, this given response leaks {leaked}\u00a0nats of the context (per token at "
+    "most {most}). No limit was set.",
+}
+_WORTHLESS_NATS: Final = 9.0  # even odds become 99.99 %
+_MEANS: Final = (
+    # The bound is on the log-likelihood ratio of any two contexts, in either direction: a posterior's too.
+    (3.0, "An observer who starts from even odds between two contexts is at most {sure} sure afterwards."),
+    (
+        _WORTHLESS_NATS,
+        "A weak limit: an observer who starts from even odds between two contexts may be {sure} sure afterwards.",
+    ),
+    (math.inf, "A limit this large rules nothing out in practice: use a smaller --epsilon or fewer tokens."),
 )
-CONDITIONS = (
+PRIVATE: Final = (
+    "Private: publish only the response and its public part. λ, losses, the ε spent, a seed, the run's directory and "
+    "its id depend on the context."
+)
+MEANING: Final = (
+    "Between any two contexts, the probability of each token differs by at most a factor e^ε, and against no context "
+    "by e^(ε/2). This was certified over the whole vocabulary before each token was drawn; it holds for all contexts, "
+    "tokens and queries."
+)
+CONDITIONS: Final = (
     "The guarantee covers the tokens as they were drawn: from the whole distribution, without top-k, top-p or "
     "penalties. It covers the context, not the query or the template."
 )
-COUNTED = (
+COUNTED: Final = (
     "Basic composition counts the tokens that were drawn; the two with a δ count the maximum that could have been "
     "drawn. All responses of a run are taken to be about one context."
 )
-ADVICE = {
+ADVICE: Final = {
     "bounded": (
         "A bound below 9 nats",
         "publish only the response with its public part (--public)",
@@ -48,7 +72,6 @@ ADVICE = {
         "leakmeter influence shows which piece of the context it came from",
     ),
 }
-_WORTHLESS_NATS = 9.0  # even odds become 99.99 %
 
 
 def advice(cases: Sequence[DecodeResult]) -> Iterator[b.Advice]:
@@ -64,46 +87,31 @@ def advice(cases: Sequence[DecodeResult]) -> Iterator[b.Advice]:
         yield b.Advice.from_table(ADVICE.values(), [ADVICE[name] for name in met])
 
 
-def _sentence(decoded: DecodedResponse) -> str:
+def _sentence(decoded: DecodedResponse, scope_text: str = "") -> str:
     ledger, guarantee = decoded.ledger, decoded.guarantee
-    subject = "The response" if decoded.response.sampled else "For the scoring model, this given response"
-    sentence = f"{subject} leaks {nats_text(ledger.whole_nats)}\u00a0nats of the context"
-    if guarantee is None or ledger.per_token.spent_nats is None:
-        return f"{sentence} (per token at most {nats_text(max(ledger.per_token.loss_nats))})."
-    spent = nats_text(max(ledger.per_token.spent_nats))
-    whole = f"{nats_text(ledger.spent_nats)} of {nats_text(guarantee.response.basic_nats)}"
-    return f"{sentence}; spent {whole} guaranteed (per token at most {spent} of {nats_text(guarantee.epsilon_nats)})."
+    said = {"scope": scope_text, "leaked": nats_text(ledger.whole_nats)}
+    if guarantee is None:
+        found = "drawn" if decoded.response.sampled else "given"
+        return _FOUND[found].format(most=nats_text(max(ledger.per_token.loss_nats)), **said)
+    tokens = counted(guarantee.response.n_tokens, "token")
+    bound_text = nats_text(guarantee.response.basic_nats)
+    return _FOUND["bounded"].format(bound=bound_text, tokens=tokens, each=nats_text(guarantee.epsilon_nats), **said)
 
 
 def bound(guarantee: ResponseGuarantee) -> str:
     """What is guaranteed of a response, without anything private."""
     response = guarantee.response
-    n_tokens = response.n_tokens
     return (
-        f"{n_tokens} token{'s' if n_tokens != 1 else ''} at {nats_text(guarantee.epsilon_nats)}\u00a0nats each: "
+        f"{counted(response.n_tokens, 'token')} at {nats_text(guarantee.epsilon_nats)}\u00a0nats each: "
         f"at most {nats_text(response.basic_nats)}\u00a0nats between any two contexts"
     )
 
 
-def meaning(guarantee: ResponseGuarantee, n_responses: int) -> list[str]:
-    each = guarantee.epsilon_nats
-    whole = guarantee.response.basic_nats
-    subject = "Response 1" if n_responses > 1 else "The response"
-    if whole < _WORTHLESS_NATS:
-        # The bound is on the log-likelihood ratio of any two contexts, in either direction: a posterior's too.
-        sure = percent(posterior_from_even_odds(whole))
-        posterior = f"An observer who starts from even odds between two contexts is at most {sure} sure afterwards."
-    else:
-        posterior = "A bound this large rules nothing out in practice; use a smaller ε or fewer tokens."
-    factor = f"{math.exp(each):.3g}" if each < 700 else NOT_MEASURED
-    return [
-        f"Between any two contexts, the probability of each token differs by at most a factor of "
-        f"{factor} (ε = {nats_text(each)}\u00a0nats). This holds for all contexts, tokens and queries.",
-        f"Against no context, it is half of that, {nats_text(each / 2)}\u00a0nats; this was certified over the whole "
-        "vocabulary before each token was drawn.",
-        f"{subject} as a whole: at most {nats_text(whole)}\u00a0nats by basic composition. {posterior}",
-        *sentences(guarantee.draws.to_dict()),
-    ]
+def means(guarantee: ResponseGuarantee) -> str:
+    """What the bound of a response lets an observer know, and whether that is much."""
+    nats = guarantee.response.basic_nats
+    sentence = next((said for most, said in _MEANS if nats < most), _MEANS[-1][1])
+    return sentence.format(sure=percent(posterior_from_even_odds(nats)))
 
 
 def settings(case: DecodeResult | PublicResult) -> dict[str, str]:
@@ -130,9 +138,8 @@ def report(cases: Sequence[DecodeResult]) -> b.Report:
         "Leakage of the contexts into these responses" if several else "Leakage of the context into this response",
         "decode",
         blocks,
-        lead=f"A language model drew {'these responses' if several else 'this response'} from a mixture of its "
-        "distributions with and without the context. The difference of each token's log-probability under the two is "
-        "what the token reveals of the context, in nats.",
+        lead="A language model draws from a mixture of its distributions with and without the context. The difference "
+        "of a token's log-probability under the two is what the token reveals of the context, in nats.",
         sections=[
             b.Section(
                 b.Untrusted(case.id, 80),
@@ -183,19 +190,17 @@ def public_report(cases: Sequence[PublicResult]) -> b.Report:
 
 def _findings(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
     values = [case.ledger.whole_nats for case in cases]
-    bounds = [case.guarantee.response.basic_nats for case in cases if case.guarantee is not None]
-    n_given = sum(not case.response.sampled for case in cases)
-    lead = "For the scoring model, " if n_given else ""
-    bound = f"; at most {nats_text(max(bounds))} were guaranteed of any" if len(bounds) == len(cases) else ""
     yield b.Headline(
-        f"{scope(cases)}{lead}{len(cases):,} responses leak {mean_text(values)} of their contexts on average, and one "
-        f"{nats_text(max(values))}\u00a0nats{bound}."
+        f"{scope(cases)}{len(cases):,} responses leak {mean_text(values)} of their contexts on average, and one "
+        f"{nats_text(max(values))}\u00a0nats."
     )
-    if n_given:
-        verb = "was" if n_given == 1 else "were"
-        yield b.Text(
-            f"{n_given:,} of the responses {verb} given, not drawn; the numbers of another model would differ."
-        )
+    guarantees = [case.guarantee for case in cases if case.guarantee is not None]
+    if len(guarantees) == len(cases):
+        weakest = max(guarantees, key=lambda guarantee: guarantee.response.basic_nats)
+        of_any = f"Guaranteed of any: at most {nats_text(weakest.response.basic_nats)}\u00a0nats."
+        yield b.Text(f"{of_any} {means(weakest)}")
+    if n_given := sum(not case.response.sampled for case in cases):
+        yield b.Text(f"Given, not drawn: {counted(n_given, 'response')}. The numbers are for the scoring model.")
 
 
 _INDEX: Final[b.Columns[DecodeResult]] = [
@@ -208,15 +213,17 @@ _INDEX: Final[b.Columns[DecodeResult]] = [
 
 # ---- private --------------------------------------------------------------------------------------------------------
 def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
-    responses = case.responses
-    yield b.Headline(f"{scope([case])}{_sentence(responses[0])}")
-    if case.guarantee is None:
+    responses, guarantee = case.responses, case.guarantee
+    yield b.Headline(_sentence(responses[0], scope([case])))
+    if guarantee is None:
         yield b.Text(NO_GUARANTEE)
+    else:
+        yield from _limits(guarantee)
     if not case.response.sampled and not warned:
         yield b.Text(GIVEN_RESPONSE)
     if not warned:
         yield from advice([case])
-        if case.guarantee is not None:
+        if guarantee is not None:
             yield b.Warning(PRIVATE)
     yield from b.warnings_of(case.warnings)
     if case.truncated_tokens:
@@ -224,26 +231,38 @@ def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
             f"{case.truncated_tokens} tokens of the context did not fit the model's window and were dropped."
         )
     for number, decoded in enumerate(responses, 1):
-        place = f" {number} of {len(responses)}" if len(responses) > 1 else ""
-        given_text = "" if decoded.response.sampled else ", given"
-        tokens = zip(decoded.response.tokens, decoded.ledger.per_token.loss_nats, strict=True)
-        yield b.ShadedText(
-            [b.Passage([b.Segment(b.Untrusted(token), nats) for token, nats in tokens])],
-            f"Response{place}{given_text}, shaded by what each token leaks, nats",
-            floor_said_nats=0.0 if number == len(responses) else None,
-            style="tokens",
-        )
-        if number > 1:
-            yield b.Text(_sentence(decoded))
-        yield from _bars(decoded)
-        yield b.Details("Every token in numbers", [_numbers(decoded.response.tokens, _columns(decoded))])
-    if case.guarantee is not None:
-        yield _guaranteed(case.guarantee, len(responses))
+        yield from _response(decoded, number, len(responses))
+    if guarantee is not None:
+        yield b.Details("What is guaranteed", _guaranteed(guarantee, len(responses)), told=True)
     texts = [b.Text(b.Untrusted(case.context), "prose", heading="Context")]
     if case.query:
         texts.append(b.Text(b.Untrusted(case.query), "prose", heading="Query"))
     yield b.Details("Context and query", texts)
     yield b.Details("Settings", b.facts_of(settings(case)))
+
+
+def _response(decoded: DecodedResponse, number: int, n: int) -> Iterator[b.Block]:
+    """The text in colours of what each token leaked, and the sum beside its limit. What a token spent has no colour:
+    each spends nearly all it may."""
+    place = f" {number} of {n}" if n > 1 else ""
+    given_text = "" if decoded.response.sampled else ", given"
+    segments = [
+        b.Segment(b.Untrusted(token), nats, note=note)
+        for token, nats, note in zip(
+            decoded.response.tokens, decoded.ledger.per_token.loss_nats, _notes(decoded), strict=True
+        )
+    ]
+    yield b.ShadedText(
+        [b.Passage(segments)],
+        f"Response{place}{given_text}, shaded by what each token leaks, nats",
+        floor_said_nats=0.0 if number == n else None,
+        style="tokens",
+    )
+    if number > 1:
+        yield b.Text(_sentence(decoded))
+    if decoded.guarantee is not None:
+        yield _bars(decoded, decoded.guarantee)
+    yield b.Details("Every token in numbers", [_numbers(decoded.response.tokens, _columns(decoded))])
 
 
 def _columns(decoded: DecodedResponse) -> dict[str, Sequence[float]]:
@@ -258,50 +277,53 @@ def _columns(decoded: DecodedResponse) -> dict[str, Sequence[float]]:
     }
 
 
-def _bars(decoded: DecodedResponse) -> Iterator[b.Chart]:
-    """What each token spent, and its λ, with their limits; without a bound what each leaked."""
-    columns, guarantee = _columns(decoded), decoded.guarantee
-    captions: list[b.Phrase] = []
-    for number, token in enumerate(decoded.response.tokens, 1):
-        numbers = ", ".join(f"{name} {nats_text(xs[number - 1])}" for name, xs in columns.items())
-        captions.append((f"{number}. ", _shown(token), f": {numbers}"))
-    if guarantee is None:
-        yield _bars_of(columns["leaked"], captions, "Nats leaked by each token", b.Axis("leaked", "nats"))
-        return
-    bound = b.Guide(guarantee.epsilon_nats, f"guaranteed at most {nats_text(guarantee.epsilon_nats)}")
-    largest = b.Guide(guarantee.lambda_max, f"at most {guarantee.lambda_max:g}")
-    yield _bars_of(columns["spent ε"], captions, "ε spent by each token, nats", b.Axis("spent ε", "nats"), bound)
-    yield _bars_of(columns["λ"], captions, "λ of each token", b.Axis("λ"), largest)
+def _notes(decoded: DecodedResponse) -> list[str]:
+    """What each token leaked and spent, where a reader points at it."""
+    per_token, guarantee = decoded.ledger.per_token, decoded.guarantee
+    leaked = [f"leaked {nats_text(nats)}" for nats in per_token.loss_nats]
+    if guarantee is None or per_token.spent_nats is None:
+        return leaked
+    most = nats_text(guarantee.epsilon_nats)
+    spent = per_token.spent_nats
+    return [f"{said}; spent {nats_text(nats)} of {most}" for said, nats in zip(leaked, spent, strict=True)]
 
 
-def _bars_of(
-    values: Sequence[float], captions: Sequence[b.Phrase], title: str, axis: b.Axis, limit: b.Guide | None = None
-) -> b.Chart:
-    highest = max((value for value in values if math.isfinite(value)), default=0.0)
-    # A line at a limit far above the bars would leave none to be seen.
-    if limit is not None and limit.at > 4 * highest > 0:
-        title, limit = f"{title}; {limit.label}, beyond this axis", None
-    series = b.ChartSeries("bar", values, [float(i) for i in range(1, len(values) + 1)], notes=captions)
-    guides = [] if limit is None else [limit]
-    panel = b.Panel(b.Axis("token", whole=True), axis, [series], guides=guides)
-    return b.Chart("tokens", title, [panel], panel_inches=(8.0, 2.0), on="pages")
+def _bars(decoded: DecodedResponse, guarantee: ResponseGuarantee) -> b.Chart:
+    """What the response leaked, and what its tokens spent, beside what was guaranteed."""
+    ledger, most = decoded.ledger, guarantee.response.basic_nats
+    spent = 0.0 if ledger.spent_nats is None else ledger.spent_nats
+    rows = [(name, nats, nats_text(nats)) for name, nats in (("leaked", ledger.whole_nats), ("spent", spent))]
+    limit = b.Guide(most, f"guaranteed: at most {nats_text(most)}", across="x")
+    title = f"Spent {nats_text(spent)} of {nats_text(most)} guaranteed nats; leaked {nats_text(ledger.whole_nats)}"
+    return b.chart_of_lengths("spent", title, b.Axis("nats"), rows, [limit])
 
 
 def _shown(token: str) -> b.Untrusted:
     return b.Untrusted(token.replace("\n", "↵").strip(" ") or "␣", 60)
 
 
-def _numbers(tokens: Sequence[str], columns: Mapping[str, Sequence[float]], caption: str = "") -> b.Table:
+def _numbers(
+    tokens: Sequence[str], columns: Mapping[str, Sequence[float]], caption: str = "", *, detail: bool = False
+) -> b.Table:
     heads = (b.Column("#", "count"), b.Column("Token"), *(b.Column(name, "nats") for name in columns))
     rows = [
         b.Row((number, _shown(token), *numbers))
         for number, (token, *numbers) in enumerate(zip(tokens, *columns.values(), strict=True), 1)
     ]
-    return b.Table(heads, rows, caption, rest=("token", "tokens"), first=len(rows), first_on_pages=len(rows))
+    n = len(rows)
+    return b.Table(heads, rows, caption, rest=("token", "tokens"), first=n, first_on_pages=n, detail=detail)
 
 
 # ---- both -----------------------------------------------------------------------------------------------------------
-def _guaranteed(guarantee: ResponseGuarantee, n_responses: int) -> b.HeadedBlocks:
+def _limits(guarantee: ResponseGuarantee) -> Iterator[b.Text]:
+    """What the bound means, and what all responses of the run have together, if they are about one context."""
+    yield b.Text(means(guarantee))
+    n, nats = guarantee.session.n_responses, nats_text(guarantee.session.basic_nats)
+    if n > 1:
+        yield b.Text(f"All {n:,} responses of the run together: at most {nats}\u00a0nats of one context.")
+
+
+def _guaranteed(guarantee: ResponseGuarantee, n_responses: int) -> list[b.Block]:
     response, session = guarantee.response, guarantee.session
     composed = {"response 1" if n_responses > 1 else "this response": response}
     if session.n_responses > 1:
@@ -319,28 +341,26 @@ def _guaranteed(guarantee: ResponseGuarantee, n_responses: int) -> b.HeadedBlock
     ]
     delta = f"δ = {response.delta:g}".replace("e-0", "e-")
     caption = f"At most, nats; PLD: privacy loss distributions, RDP: Rényi divergences, both with {delta}"
-    blocks: list[b.Block] = [b.Table(columns, rows, caption), b.Text(COUNTED, "soft")]
-    if guarantee.note:
-        blocks.append(b.Text(guarantee.note, "soft"))
-    sentences = (*meaning(guarantee, n_responses), CONDITIONS)
-    return b.HeadedBlocks("What is guaranteed", [*blocks, *(b.Text(sentence, detail=True) for sentence in sentences)])
+    told = (MEANING, *sentences(guarantee.draws.to_dict()), CONDITIONS, COUNTED, guarantee.note or "")
+    return [b.Table(columns, rows, caption), *(b.Text(sentence, detail=True) for sentence in told if sentence)]
 
 
 # ---- public ---------------------------------------------------------------------------------------------------------
 def _public(case: PublicResult) -> Iterator[b.Block]:
     responses = case.responses
     yield b.Headline(f"Guaranteed: {bound(case.guarantee)}.")
+    yield from _limits(case.guarantee)
     for number, response in enumerate(responses, 1):
         place = f" {number} of {len(responses)}" if len(responses) > 1 else ""
         # No shades: they would tell of the context.
         yield b.Text(b.Untrusted("".join(response.tokens)), "prose", heading=f"Response{place}")
         if number > 1:
             yield b.Text(f"Guaranteed: {bound(response.guarantee)}.")
-    yield _guaranteed(case.guarantee, len(responses))
+    yield b.HeadedBlocks("What is guaranteed", _guaranteed(case.guarantee, len(responses)))
     for number, response in enumerate(responses, 1):
         place = f" of response {number}" if len(responses) > 1 else ""
         columns = {"guaranteed ε": response.bound_nats, "log p without context": response.bare_log_prob_nats}
-        yield _numbers(response.tokens, columns, f"Each token{place}, nats")
+        yield _numbers(response.tokens, columns, f"Each token{place}, nats", detail=True)
     yield b.Details("Settings", b.facts_of(settings(case)))
 
 
@@ -356,12 +376,12 @@ def _chart(cases: Sequence[DecodeResult]) -> b.Chart:
     ]
     losses = worst.ledger.per_token
     series.append(
-        b.ChartSeries("line", _added_up(losses.loss_nats), name="leaked, by the case that leaks most", colour=1)
+        b.ChartSeries("line", _added_up(losses.loss_nats), name="leaked, by the case that leaks most", colour=b.HOUSE)
     )
     if worst.guarantee is not None:
         each = worst.guarantee.epsilon_nats
         n = max(len(case.response.tokens) for case in cases)
-        series.append(b.ChartSeries("line", _added_up(losses.spent_nats or ()), name="spent by it", colour=0))
+        series.append(b.ChartSeries("line", _added_up(losses.spent_nats or ()), name="spent by it", colour=4))
         series.append(b.ChartSeries("line", (0.0, each * n), (0.0, n), name="guaranteed at most", colour=6))
     panel = b.Panel(b.Axis("tokens of the response", whole=True), b.Axis("added up", "nats"), series)
     return b.Chart("loss", "Leakage of contexts into responses", [panel], panel_inches=(6.4, 4.2), on="files")

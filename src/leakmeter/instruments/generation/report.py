@@ -11,6 +11,7 @@ from leakmeter.core.plain import n_listed
 from leakmeter.instruments.generation import words
 from leakmeter.instruments.generation.result import (
     AtOrder,
+    BoundComparison,
     ClippedLogits,
     ExemplarDivergence,
     GenerationSummary,
@@ -21,12 +22,15 @@ from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 
 _FAILURES: Final = 10
+_BARS: Final = 10
+"""Batches that a picture has room for."""
 _SHOWN: Final = 5
 """Exemplars, tokens and texts that a terminal shows of many."""
 _NOTES: Final = (
     ("Measured", "the larger of Dα(P‖Q) and Dα(Q‖P), Rényi divergences between the next token’s distribution with all "
                  "exemplars and without one of them, over the whole vocabulary, added up over tokens."),
-    ("Kept", "no measurement of any exemplar, for one token or for all together, exceeds the bound at any order."),
+    ("No violation", "no measurement of any exemplar, for one token or for all together, exceeds the bound at any "
+                     "order; other exemplars and other tokens were not measured."),
     ("Distinct-n", "distinct n-grams of tokens over all."),
 )  # fmt: skip
 
@@ -90,7 +94,7 @@ def _share(heading: str, **more: Any) -> b.Column:
 
 
 _INDEX: Final[b.Columns[PrivateGenerationResult]] = [
-    (b.Column("Verdict"), lambda case: "kept" if case.holds else "broken"),
+    (b.Column("Verdict"), lambda case: "no violation" if case.holds else "broken"),
     (b.Column("Bound", "number"), lambda case: case.at_guarantee.bound_nats),
     (b.Column("Measured", "number"), lambda case: case.at_guarantee.measured_nats),
     (_share("Share"), lambda case: case.at_guarantee.ratio),
@@ -110,33 +114,63 @@ def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
         for failure in case.verdict.failures
     ]
     n = n_listed(len(failures), _FAILURES)
-    for failure in failures[:n]:
-        yield b.Text(failure)
+    yield from map(b.Text, failures[:n])
     if len(failures) > n:
         yield b.Text(f"And {len(failures) - n:,} more.")
-    if not failures:
+    if holds:
         yield b.Text(words.measured(cases))
     yield b.Advice.from_table(words.DECISIONS, words.decisions(cases))
     if holds and not several:
         yield _nearest(cases[0])
-    yield b.Text(words.MEANING if holds else words.PROOF)
+    yield b.Text(words.MEANING, detail=True) if holds else b.Text(words.PROOF)
     if summary.n_repeated_texts:
         yield b.Warning(words.repeated(summary))
     yield b.Warning(words.PRIVATE)
+    yield _bars(cases)
     yield b.Text(f"{words.guarantee(summary.guarantee)}.", heading="Guarantee" if holds else "Claimed but broken")
     yield b.Text(words.conditions(cases[0].draws if summary.guarantee else None), "soft")
     if several:
-        yield b.Text(
-            "Batches share no exemplar, so an exemplar's guarantee and measurements are those of its batch. Bound and "
-            "measured: Rényi divergence at the order of the guaranteed ε, nats.",
-            "soft",
-        )
+        yield b.Text(words.BATCHES, "soft")
     yield b.Details("Settings", b.facts_of(words.settings(cases[0])))
     yield from figures(cases)
 
 
 def _nearest(case: PrivateGenerationResult) -> b.Text:
     return b.Text(("Nearest to its bound: exemplar ", *words.compared(case.verdict.worst_token), "."), detail=True)
+
+
+def _bars(cases: Sequence[PrivateGenerationResult]) -> b.Chart:
+    """What was measured, in percent of what is promised: of a batch its whole and its worst token, else of each batch
+    the larger of both."""
+
+    def largest(case: PrivateGenerationResult) -> tuple[AtOrder | BoundComparison, BoundComparison]:
+        failures, worst = case.verdict.failures, case.verdict.worst_token
+        whole: list[AtOrder | BoundComparison] = [
+            case.at_guarantee,
+            *(failure for failure in failures if failure.token is None),
+        ]
+        tokens = [worst, *(failure for failure in failures if failure.token is not None)]
+        return max(whole, key=lambda row: row.ratio), max(tokens, key=lambda row: row.ratio)
+
+    rows: list[tuple[b.Phrase, AtOrder | BoundComparison]]
+    if len(cases) == 1:
+        rows = list(zip(("all tokens", "worst token"), largest(cases[0]), strict=True))
+    else:
+        of_batches = [(b.Untrusted(case.id, 16), max(largest(case), key=lambda row: row.ratio)) for case in cases]
+        rows = [*sorted(of_batches, key=lambda row: -row[1].ratio)[:_BARS]]
+    guarantee = GenerationSummary.from_results(cases).guarantee
+    promised = "promised" if guarantee is None else f"promised: ε = {nats_text(guarantee.epsilon)}"
+    left_out = f"; the {_BARS} nearest of {len(cases):,} batches" if len(cases) > _BARS else ""
+    return b.chart_of_lengths(
+        "share-of-bound",
+        f"Measured, in percent of the promised bound{left_out}",
+        b.Axis("% of the bound"),
+        [
+            (name, 100.0 * row.ratio, f"{nats_text(row.measured_nats)} of {nats_text(row.bound_nats)} nats")
+            for name, row in rows
+        ],
+        [b.Guide(100.0, promised, across="x")],
+    )
 
 
 # ---- a batch --------------------------------------------------------------------------------------------------------
@@ -146,13 +180,15 @@ def _batch(case: PrivateGenerationResult, *, several: bool) -> Iterator[b.Block]
         if case.holds:
             yield _nearest(case)
     spent = case.bounds.spent
-    yield b.Text(f"Spent: ε = {nats_text(spent.epsilon)} for the {spent.n_tokens:,} tokens there are; {words.SPENT}.")
+    yield b.Text(words.SPENT.format(n=spent.n_tokens, epsilon=nats_text(spent.epsilon)), detail=True)
     yield from b.warnings_of(case.warnings)
-    yield from _orders(case)
-    yield _exemplars(case)
-    yield _tokens(case)
-    yield from _convention(case)
     yield from _texts(case)
+    convention = b.Facts(
+        [(label, nats_text(epsilon)) for label, epsilon in words.convention(case)],
+        "The paper’s convention for ε (not a verdict)",
+    )
+    measured = [*_orders(case), _exemplars(case), _tokens(case), convention, b.Text(words.CONVENTION, "soft")]
+    yield b.Details("Bound and measurement by order, exemplar and token", measured, told=True)
 
 
 def _orders(case: PrivateGenerationResult) -> Iterator[b.Block]:
@@ -175,12 +211,7 @@ def _orders(case: PrivateGenerationResult) -> Iterator[b.Block]:
         (_share("Worst token"), lambda row: row.worst_token_ratio),
     ]
     yield b.table_of(case.by_order, columns, "Rényi divergences of all tokens together, bound and measured, nats")
-    yield b.Text(
-        "* the order of the guaranteed ε. Bound: for the tokens generated. Measured: for the exemplar with the largest "
-        "sum, named next to it; share: of the bound. Sum of maxima: the largest loss of any exemplar for each token, "
-        "added up as in the paper. Worst token: largest share of a token’s bound.",
-        "soft",
-    )
+    yield b.Text(words.ORDERS, "soft")
 
 
 def _exemplars(case: PrivateGenerationResult) -> b.Table:
@@ -215,22 +246,6 @@ def _tokens(case: PrivateGenerationResult) -> b.Table:
     worst = sorted(shares, key=lambda at: (-shares[at], *at))[:10]
     caption = "Tokens that used most of their bound; share: at the order where it is largest"
     return b.table_of(worst, columns, caption, rest=("token", "tokens"), first=_SHOWN, detail=True)
-
-
-def _convention(case: PrivateGenerationResult) -> Iterator[b.Block]:
-    rows = words.convention(case)
-    guaranteed = case.paper_convention.guaranteed_epsilon
-    yield b.Table(
-        (
-            b.Column("ε", "number"),
-            b.Column(""),
-            _share("Of guaranteed", bar=True, on="pages"),
-        ),
-        [b.Row((value, label, value / guaranteed if 0.0 < guaranteed < math.inf else None)) for label, value in rows],
-        caption="The paper’s convention (not a verdict)",
-        detail=True,
-    )
-    yield b.Text(words.CONVENTION, "soft")
 
 
 def _texts(case: PrivateGenerationResult) -> Iterator[b.Block]:
@@ -288,11 +303,6 @@ def _panel_of_orders(case: PrivateGenerationResult, title: b.Phrase) -> b.Panel:
     )
     series = []
     for quantity, name, drawn in looks:
-        # Below 1.05 times the other, a line is not seen beside it.
-        if quantity == "sum_of_maxima" and not any(
-            row.sum_of_maxima_nats > 1.05 * row.measured_nats for row in case.by_order
-        ):
-            continue
         points = _drawable((row.order, getattr(row, f"{quantity}_nats")) for row in case.by_order)
         if points:
             captions = [f"order {words.order_text(x)}: {name} {nats_text(y)} nats" for x, y in points]

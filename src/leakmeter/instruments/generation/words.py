@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
+from leakmeter.core.plain import counted
 from leakmeter.instruments.generation.result import (
     BoundComparison,
     ClippedLogits,
@@ -23,25 +24,45 @@ from leakmeter.report.scale import nats_text, share_in, share_text
 from leakmeter.report.words import model_facts
 from leakmeter.stats.stats import interval_of_share
 
+_FOUND: Final = {
+    "kept": "No violation found: no measurement is above its bound. That is not a proof.",
+    "broken": "Broken: a measurement is above its bound.",
+    "kept in all": "No violation found: no measurement in any of {n:,} batches is above its bound; the share above it "
+    "is {share} of such batches. That is not a proof.",
+    "broken in some": "Broken: a measurement is above its bound in {n_broken:,} of {n:,} batches, {share} of such "
+    "batches.",
+}
 MEANING: Final = (
     "An audit can refute a guarantee but never prove it: it measures these exemplars at these tokens, while the "
     "guarantee covers all possible ones."
 )
 PROOF: Final = "A mechanism that keeps its guarantee cannot show this, whatever the exemplars."
 PRIVATE: Final = (
-    "Private: everything except the texts and their guarantee depends on the exemplars, including the verdict, every "
-    "measured number, and the name of the run’s directory."
+    "Private: publish only the texts and their guarantee. The verdict, every measured number and the name of the run’s "
+    "directory depend on the exemplars."
 )
 CONDITIONS: Final = (
     "The guarantee covers the texts as they were drawn, for one exemplar more or less. It assumes that the "
     "instruction, the label and the model are public."
 )
-SPENT: Final = "no guarantee, since the texts themselves determine their number of tokens"
+SPENT: Final = (
+    "The privacy cost of the {n:,} tokens there are is ε = {epsilon}. It is no guarantee: the length of a text is "
+    "itself private."
+)
 NOTHING: Final = "These texts have no guarantee: they were given, or drawn with a known seed."
 CONVENTION: Final = (
     "The paper adds the cost of a conversion to the sum of the largest divergences and doubles the result. By the "
     "same arithmetic, a mechanism that leaks nothing does not get 0. Compare the first number with the second; "
     "neither is a verdict."
+)
+BATCHES: Final = (
+    "Batches share no exemplar, so an exemplar's guarantee and measurements are those of its batch. Bound and "
+    "measured: Rényi divergence at the order of the guaranteed ε, nats."
+)
+ORDERS: Final = (
+    "* the order of the guaranteed ε. Bound: for the tokens generated. Measured: for the exemplar with the largest "
+    "sum, named next to it; share: of the bound. Sum of maxima: the largest loss of any exemplar for each token, added "
+    "up as in the paper. Worst token: largest share of a token’s bound."
 )
 BROKEN: Final = (
     "a measurement is above its bound",
@@ -73,11 +94,9 @@ DECISIONS: Final = (BROKEN, KEPT, UNGUARANTEED, COPIED, NOISE)
 def verdict(cases: Sequence[PrivateGenerationResult]) -> str:
     n, n_broken = len(cases), sum(not case.holds for case in cases)
     if n == 1:
-        return "Broken: a measurement is above its bound." if n_broken else "Kept: no measurement is above its bound."
-    share = f"{share_in(n_broken / n, interval_of_share(n_broken, n))} of such batches"
-    if n_broken:
-        return f"Broken: a measurement is above its bound in {n_broken:,} of {n:,} batches, {share}."
-    return f"Kept: no measurement in any of {n:,} batches is above its bound; the share above it is {share}."
+        return _FOUND["broken" if n_broken else "kept"]
+    share = share_in(n_broken / n, interval_of_share(n_broken, n))
+    return _FOUND["broken in some" if n_broken else "kept in all"].format(n=n, n_broken=n_broken, share=share)
 
 
 def decisions(cases: Sequence[PrivateGenerationResult]) -> list[tuple[str, str]]:
@@ -130,16 +149,15 @@ def guarantee(bound: Guarantee | None) -> str:
 def convention(case: PrivateGenerationResult) -> list[tuple[str, float]]:
     figures = case.paper_convention
     return [
-        ("measured, in the paper’s convention", figures.epsilon),
+        ("measured", figures.epsilon),
         ("the same for a mechanism that leaks nothing", figures.zero_leak_epsilon),
         ("guaranteed", figures.guaranteed_epsilon),
     ]
 
 
 def repeated(summary: GenerationSummary) -> str:
-    n = summary.n_repeated_texts
-    subject = "1 exemplar stands" if n == 1 else f"{n:,} exemplars stand"
-    return f"{subject} in several batches with the same text; for the author of that text, these batches add up."
+    n = counted(summary.n_repeated_texts, "exemplar")
+    return f"The same text stands in several batches ({n}): for its author, these batches add up."
 
 
 def quality(texts: TextQuality) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
@@ -12,7 +11,13 @@ from leakmeter.core.plain import counted
 from leakmeter.instruments.influence import context
 from leakmeter.instruments.influence.disclosure_report import disclosed_span, kind_text, kinds_text
 from leakmeter.instruments.influence.disclosures import Disclosure
-from leakmeter.instruments.redaction.result import RedactedAnswer, RedactedDisclosures, RedactionResult, RedactionStep
+from leakmeter.instruments.redaction.result import (
+    RedactedAnswer,
+    RedactedDisclosure,
+    RedactedDisclosures,
+    RedactionResult,
+    RedactionStep,
+)
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.scale import nats_text
@@ -21,21 +26,24 @@ from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.stats import interval_of_share
 from leakmeter.text.entities.values import SEARCHED
 
-CAVEAT: Final = (
-    "This plan is for this response: it bounds the influence of the remaining context on it. The answer drawn "
-    "afterwards is another response, on which the remaining context has another influence; it is searched for what it "
-    "discloses. Pieces were chosen one by one: no single piece can be put back, but a shorter plan may exist."
-)
-_CAVEAT_OF_DISCLOSURES: Final = (
-    "This plan is for this response, and for disclosures that a list, a recogniser or a shape can find in it. The "
-    "answer drawn afterwards is another response: it is searched in the same way, and a further one may disclose "
-    "something else. Pieces were chosen one by one: no single piece can be put back, but another plan may leave the "
-    "rest of the response likelier."
+_LEADS: Final = {
+    "limit": "Pieces of the context were cut one after another, each time that which left the least influence on the "
+    "same response, until that influence was within the limit.",
+    "disclosures": "Pieces of the context were cut one after another, until the response disclosed nothing personal or "
+    "secret from the remaining text, as far as a list, a recogniser or a shape can find it.",
+}
+_CAVEAT: Final = (
+    "This plan is for this response. The answer drawn afterwards is another one, on which the remaining context has "
+    "another influence: it is searched for what it discloses, and a further one may disclose something else. Pieces "
+    "were chosen one by one: no single piece can be put back, but another plan may be better."
 )
 _ADVICE: Final = {
-    "kept": ("Nothing has to be cut", "ship the context as it is"),
+    "kept": (
+        "Nothing has to be cut",
+        "check what the answer discloses (leakmeter influence), then ship the context as it is",
+    ),
     "reached": (
-        "The limit is met",
+        "Enough is cut",
         "read the answer that the model gives afterwards; if it is useful, ship the redacted context "
         "(--write-redacted)",
     ),
@@ -48,8 +56,9 @@ _ADVICE: Final = {
         "run the same command again with this version, and read the answer, before you ship anything",
     ),
     "missed": (
-        "The limit is not met",
-        "try another --unit, such as sentence, or bound the leakage of every token (leakmeter decode --epsilon)",
+        "Cutting is not enough",
+        "try another --unit, such as sentence; bound the leakage of every token (leakmeter decode --epsilon), or show "
+        "answers only to people who may read the context",
     ),
     "doubtful": (
         "Numbers too uncertain to show what is left",
@@ -60,58 +69,52 @@ _ADVICE: Final = {
         "raise --max-loss to that influence: below it, even irrelevant text must be cut",
     ),
 }
-_ADVICE_OF_DISCLOSURES: Final = {
-    "kept": ("Nothing has to be cut", "check what else the answer discloses (leakmeter influence), then ship it"),
-    "reached": ("No disclosure is left", _ADVICE["reached"][1]),
-    "leaks": _ADVICE["leaks"],
-    "unsearched": _ADVICE["unsearched"],
-    "missed": (
-        "A disclosure, or more than the limit, is left",
-        "try another --unit, such as sentence, or do not show the answer to anyone who may not read the context",
-    ),
-    "doubtful": _ADVICE["doubtful"],
+_FOUND: Final = {
+    "within the limit": "Cut {cut}: {left} of {whole}\u00a0nats are left; the limit is {limit:g}.",
+    "above the limit": "The limit of {limit:g}\u00a0nats is not met: with {cut} cut, {left} of {whole}\u00a0nats are "
+    "left, the smallest found.",
+    "all is cut": "Only with every piece cut is the limit of {limit:g}\u00a0nats met: {left} of {whole}\u00a0nats are "
+    "left.",
+    "whole within the limit": "Nothing has to be cut: the whole context influences the response by {whole}\u00a0nats; "
+    "the limit is {limit:g}.",
+    "no cut helps": "Cutting does not help: the whole context influences the response by {whole}\u00a0nats; the limit "
+    "is {limit:g}.",
+    "nothing is disclosed": "Nothing has to be cut: the response discloses no recognisable personal or secret data.",
+    "cut for the limit": "Cut {cut}. The response discloses no recognisable personal or secret data.",
+    "none is left": "Cut {cut}: the response then discloses nothing personal or secret (before: {disclosures}).",
+    "some are left": "With {cut} cut, the response still discloses something personal or secret ({n_left} of "
+    "{disclosures}).",
+    "no cut helps disclosures": "Cutting does not help: the response discloses something personal or secret "
+    "({disclosures}).",
 }
+_BAD: Final = {"above the limit", "all is cut", "no cut helps", "some are left", "no cut helps disclosures"}
+_LEAKS: Final = "The new answer discloses: {kinds}. Do not ship. "
 _LINES_AT_MOST: Final = 200
-_BACK: Final = "put back"
-_POSTERIOR: Final = "Posterior"
-_NOTES: Final[tuple[tuple[str, str], ...]] = (
-    (
-        "Left",
-        "how far the remaining context moves the response’s log-probability from that without any context, added up "
-        "over tokens without signs. Every step was measured with all pieces cut so far; values within the limit are "
-        "bold.",
-    ),
+_BARS: Final = 12
+"""Steps that a picture has room for."""
+_NOTES: Final = (
+    ("Left", "how far the remaining context moves the response’s log-probability from that without any context, added "
+             "up over tokens without signs. Every step was measured with all pieces cut so far; values within the "
+             "limit are bold."),
     ("Change", "against the step before."),
-    (
-        _POSTERIOR,
-        "1 / (1 + exp(−signed)), before and after; not shown where the signed or unsigned sum is not above those of "
-        "the noise and of irrelevant words, nor for responses that were given.",
-    ),
+    ("Posterior", "1 / (1 + exp(−signed)), before and after; not shown where the signed or unsigned sum is not above "
+                  "those of the noise and of irrelevant words, nor for responses that were given."),
     ("Colours", "begin at the influence of irrelevant words as the only context."),
 )  # fmt: skip
 
 
 def report(cases: Sequence[RedactionResult]) -> b.Report:
     several, discloses = len(cases) > 1, any(case.disclosed is not None for case in cases)
-    has_posteriors = any(case.response.sampled for case in cases)
     columns = _index(discloses=discloses)
-    goal = (
-        "until the response disclosed nothing personal or secret from the remaining text"
-        if discloses
-        else (
-            "each time the piece whose removal left the least influence on the same response, until that influence "
-            "was within the limit, in nats"
-        )
-    )
-    responses = "a response" if not several else f"{len(cases):,} responses"
-    overview: list[b.Block] = [b.Headline(f"{scope(cases)}{_headline(cases)}"), *_advice(cases)] if several else []
+    overview: list[b.Block] = []
+    if several:
+        overview = [b.Headline(f"{scope(cases)}{_headline(cases)}"), *_given(cases), *_advice(cases)]
     return b.Report(
         "What to cut from these contexts" if several else "What to cut from this context",
         "redact",
         blocks=[*overview, _chart(cases)],
-        lead=f"A language model gave {responses} after reading some context. Pieces of that context were cut, one "
-        f"after another, {goal}.",
-        caveat=_CAVEAT_OF_DISCLOSURES if discloses else CAVEAT,
+        lead=_LEADS["disclosures" if discloses else "limit"],
+        caveat=_CAVEAT,
         sections=[
             b.Section(
                 b.Untrusted(case.id, 80),
@@ -124,40 +127,44 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
         index=b.heads(columns),
         index_caption="Plans, largest remaining influence first" if several else "",
         sections_left_out="with less left",
-        notes=[b.Facts([note for note in _NOTES if note[0] != _POSTERIOR or has_posteriors])],
+        notes=[b.Facts(_NOTES)],
         guide_to="context",
-        has_posteriors=has_posteriors,
+        has_posteriors=any(case.response.sampled for case in cases),
         scripted=False,
     )
 
 
 def verdict(case: RedactionResult) -> str:
     """What the new answer discloses; what is cut, what is left, and whether that is within the limit."""
-    if case.after is not None and case.after.sensitive:
-        return f"The new answer discloses: {kinds_text(case.after.sensitive)}. Do not ship. {_plan(case)}"
-    return _plan(case)
+    leaks = case.after.sensitive if case.after is not None else ()
+    lead = _LEAKS.format(kinds=kinds_text(leaks)) if leaks else ""
+    disclosed = case.disclosed
+    said: dict[str, object] = {
+        "cut": f"{len(case.redacted)} of {counted(case.n_pieces, 'piece')} ({100 * case.redacted_share:.0f}\u00a0% of "
+        "the text)",
+        "whole": nats_text(case.whole_nats),
+        "left": nats_text(case.left_nats),
+        "limit": case.max_loss_nats,
+    }
+    if disclosed is not None:
+        said |= {"n_left": disclosed.n_left, "disclosures": counted(len(disclosed.spans), "disclosure")}
+    return lead + _FOUND[_found(case)].format(**said)
 
 
-def _plan(case: RedactionResult) -> str:
-    if case.redacted:
-        n, n_pieces = len(case.redacted), case.n_pieces
-        share = f"{100 * case.redacted_share:.0f}\u00a0% of the text"
-        lead = f"Cutting {n} of {n_pieces} piece{'s' if n_pieces > 1 else ''} ({share})"
-    else:
-        lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
-    if case.disclosed is not None:
-        n = len(case.disclosed.spans)
-        noun = f"{n:,} personal or secret disclosure{'s' if n > 1 else ''}"
-        if not case.redacted:
-            return f"{lead}: the response discloses {noun if n else 'no recognisable personal or secret data'}."
-        return f"{lead} leaves {case.disclosed.n_left or 'none'} of {noun}." if n else f"{lead} is enough."
-    whole = nats_text(case.whole_nats)
-    limit = "" if case.max_loss_nats is None else f"; the limit is {case.max_loss_nats:g}"
-    if not case.redacted:
-        return f"{lead}: the whole context influences the response by {whole}\u00a0nats{limit}."
-    left = nats_text(case.left_nats)
-    least = "" if case.reached else ", the smallest found"
-    return f"{lead} leaves {left} of {whole}\u00a0nats{least}{limit}."
+def _found(case: RedactionResult) -> str:
+    is_cut, disclosed = bool(case.redacted), case.disclosed
+    is_above = not case.reached and case.max_loss_nats is not None
+    if disclosed is None or (is_above and not disclosed.n_left):
+        if is_cut and not is_above:
+            return "all is cut" if len(case.redacted) == case.n_pieces else "within the limit"
+        if is_cut:
+            return "above the limit"
+        return "no cut helps" if is_above else "whole within the limit"
+    if not disclosed.spans:
+        return "cut for the limit" if is_cut else "nothing is disclosed"
+    if not is_cut:
+        return "no cut helps disclosures"
+    return "some are left" if disclosed.n_left else "none is left"
 
 
 def _effect_text(case: RedactionResult, disclosures: RedactedDisclosures) -> str:
@@ -196,7 +203,7 @@ def _headline(cases: Sequence[RedactionResult]) -> str:
     goal = "remove what is personal or secret" if cases[0].disclosed is not None else "reach their limit"
     return (
         f"{n:,} of {len(cases):,} plans ({share}) {goal}; they leave {mean_text(left)} and cut "
-        f"{cut:.0f}\u00a0% of the text on average.{_leaking(cases)} {_responses(cases)}"
+        f"{cut:.0f}\u00a0% of the text on average.{_leaking(cases)}"
     )
 
 
@@ -204,22 +211,17 @@ def _leaking(cases: Sequence[RedactionResult]) -> str:
     """Of new answers, how many disclose something personal or secret, and how many nobody searched; a sentence each."""
     answers = [case.after for case in cases if case.after is not None]
     leaking, unsearched = sum(bool(one.sensitive) for one in answers), sum(one.disclosures is None for one in answers)
-    n_answers = counted(len(answers), "new answer")
-    said = ""
-    if leaking:
-        verb = "discloses" if leaking == 1 else "disclose"
-        said += f" {leaking:,} of {n_answers} {verb} personal or secret data: do not ship."
-    if unsearched:
-        said += f" {unsearched:,} of {n_answers} {'was' if unsearched == 1 else 'were'} not searched."
-    return said
+    of_all = f"of {counted(len(answers), 'new answer')}"
+    disclosing = f" Personal or secret data is in {leaking:,} {of_all}: do not ship." if leaking else ""
+    return disclosing + (f" Not searched: {unsearched:,} {of_all}." if unsearched else "")
 
 
-def _responses(cases: Sequence[RedactionResult]) -> str:
-    n, n_given = len(cases), sum(not case.response.sampled for case in cases)
-    if not n_given:
-        return "Responses were drawn from the scoring model."
-    were = "were given" if n_given == n else f"were given in {n_given:,} cases and drawn in {n - n_given:,}"
-    return f"Responses {were}; the numbers are for the scoring model."
+def _given(cases: Sequence[RedactionResult]) -> Iterator[b.Text]:
+    """Of which responses another model would have other numbers; nothing where all were drawn."""
+    n = sum(not case.response.sampled for case in cases)
+    if n:
+        responses = "The response was" if len(cases) == 1 else f"{n:,} of {len(cases):,} responses were"
+        yield b.Text(f"{responses} given; the numbers are for the scoring model.")
 
 
 def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
@@ -227,30 +229,27 @@ def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
     cases = [case for case in cases if case.unmarked_query_tokens is None]
     if not cases:
         return
-    table = _ADVICE if cases[0].disclosed is None else _ADVICE_OF_DISCLOSURES
     met = Counter(name for case in cases for name in _conditions(case))
-    for case in cases:
-        limit = case.max_loss_nats
-        if case.steps and limit is not None and case.placebo_nats is not None and limit < case.placebo_nats:
-            met["below"] += 1
     rows = [
         (f"{condition} ({met[name]:,} of {len(cases):,} plans)" if len(cases) > 1 else condition, do)
-        for name, (condition, do) in table.items()
+        for name, (condition, do) in _ADVICE.items()
         if name in met
     ]
-    yield b.Advice(rows, [row for name, row in table.items() if name not in met])
+    yield b.Advice(rows, [row for name, row in _ADVICE.items() if name not in met])
 
 
 def _conditions(case: RedactionResult) -> list[str]:
     """Rows of the decision table that a plan meets."""
-    answer = []
-    if case.after is not None:
-        answer = ["unsearched"] if case.after.disclosures is None else ["leaks"] if case.after.sensitive else []
-    if not case.reached:
-        return [*answer, "missed"]
-    if context.doubt(case) is not None:
-        return [*answer, "doubtful"]
-    return answer or ["reached" if case.redacted else "kept"]
+    met = []
+    if case.after is not None and (case.after.disclosures is None or case.after.sensitive):
+        met.append("unsearched" if case.after.disclosures is None else "leaks")
+    if not case.reached or context.doubt(case) is not None:
+        met.append("doubtful" if case.reached else "missed")
+    if not met:
+        met.append("reached" if case.redacted else "kept")
+    if case.steps and case.max_loss_nats is not None and case.max_loss_nats < (case.placebo_nats or 0.0):
+        met.append("below")
+    return met
 
 
 def _answer_text(case: RedactionResult) -> str:
@@ -288,20 +287,19 @@ def _floor(case: RedactionResult) -> float:
 
 def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     leaks = case.after is not None and case.after.sensitive
-    yield b.Headline(f"{scope([case])}{verdict(case)}", verdict="bad" if leaks else "")
-    given_note = "" if case.response.sampled else " The response was given; the numbers are for the scoring model."
+    yield b.Headline(f"{scope([case])}{verdict(case)}", "bad" if leaks or _found(case) in _BAD else "")
     effect = "" if case.disclosed is None else f"{_effect_text(case, case.disclosed)} "
-    yield b.Text(f"{effect}{posterior(case)}{given_note}")
+    yield b.Text(f"{effect}{posterior(case)}", detail=True)
     if not several:
+        yield from _given([case])
         yield from _advice([case])
     yield from b.warnings_of(context.warnings(case))
-    if case.disclosed is not None and case.disclosed.spans:
-        yield _disclosures(case.disclosed)
-    if case.after is not None and case.after.sensitive:
+    if case.after is not None and leaks:
         yield _disclosures_after(case.after)
+    if case.disclosed is not None and case.disclosed.spans:
+        yield _disclosures(case.disclosed, detail=bool(leaks))
     query = [b.Text(b.Untrusted(case.query), "prose", heading="Query", detail=True)] if case.query else []
-    yield b.Beside([_context(case)], [*query, *_answers(case)])
-    yield _steps_chart(case)
+    yield b.Beside([_context(case), _bars(case)], [*query, *_answers(case)])
     yield _steps(case)
     facts = {} if case.max_loss_nats is None else {"Limit": f"{case.max_loss_nats:g}\u00a0nats"}
     facts |= context.settings(case)
@@ -313,31 +311,21 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     yield b.Details("Settings and cost", b.facts_of(facts))
 
 
-def _disclosures(disclosures: RedactedDisclosures) -> b.Table:
-    columns = (
-        b.Column("What"),
-        b.Column("Response says"),
-        b.Column("From", on="wide"),
-        b.Column("Before", "signed_nats", "nats"),
-        b.Column("After", "signed_nats", "nats"),
-        b.Column("Floor", "nats", on="wide"),
-    )
-    rows = [
-        b.Row(
-            (
-                kind_text(span.kind),
-                b.Noted(b.Untrusted(span.text, 80), ["is left"]) if span.is_left else b.Untrusted(span.text, 80),
-                b.Untrusted(", ".join(span.pieces), 48),
-                span.before_nats,
-                span.after_nats,
-                span.least_nats,
-            ),
-            strong=span.is_left,
-        )
-        for span in disclosures.spans
+def _disclosures(disclosures: RedactedDisclosures, *, detail: bool) -> b.Table:
+    def said(span: RedactedDisclosure) -> b.Noted:
+        return b.Noted(b.Untrusted(span.text, 80), ["is left"] if span.is_left else ())
+
+    columns: b.Columns[RedactedDisclosure] = [
+        (b.Column("What"), lambda span: kind_text(span.kind)),
+        (b.Column("Response says"), said),
+        (b.Column("From", on="wide"), lambda span: b.Untrusted(", ".join(span.pieces), 48)),
+        (b.Column("Before", "signed_nats", "nats"), lambda span: span.before_nats),
+        (b.Column("After", "signed_nats", "nats"), lambda span: span.after_nats),
+        (b.Column("Floor", "nats", on="wide"), lambda span: span.least_nats),
     ]
+    rows = [b.Row(b.cells(columns, span), strong=span.is_left) for span in disclosures.spans]
     caption = "Personal or secret disclosures, before and after the cuts"
-    return b.Table(columns, rows, caption, rest=("disclosure", "disclosures"))
+    return b.Table(b.heads(columns), rows, caption, rest=("disclosure", "disclosures"), detail=detail)
 
 
 # ---- texts ----------------------------------------------------------------------------------------------------------
@@ -431,43 +419,34 @@ def _tokens(
 
 # ---- the way to the limit -------------------------------------------------------------------------------------------
 def _steps(case: RedactionResult) -> b.Table:
-    columns = [
-        b.Column("#", "count"),
-        b.Column("Step"),
-        b.Column("Piece"),
-        b.Column("Text"),
-        b.Column("Left", "nats", "nats", shade=True),
-        b.Column("Change", "signed_nats", on="wide", detail=True),
-        b.Column("Signed", "signed_nats", on="wide"),
-        b.Column(_POSTERIOR, "posterior"),
+    """The whole context, then each step; of a response that was given no posterior follows."""
+    columns: b.Columns[tuple[int, RedactionStep]] = [
+        (b.Column("#", "count"), lambda at: at[0]),
+        (b.Column("Step"), lambda at: at[1].action),
+        (b.Column("Piece"), lambda at: b.Untrusted(at[1].name, 24)),
+        (b.Column("Text"), lambda at: _step_text(at[1])),
+        (b.Column("Left", "nats", "nats", shade=True), lambda at: _coloured(at[1].left_nats, case)),
+        (b.Column("Change", "signed_nats", on="wide", detail=True), lambda at: at[1].change_nats),
+        (b.Column("Signed", "signed_nats", on="wide"), lambda at: at[1].left_signed_nats),
+        (b.Column("Posterior", "posterior"), lambda at: _posterior(case, at[1], at[1].left_nats, "left_")),
     ]
-    whole: tuple[b.Cell, ...] = (0, "", "", "the whole context", _coloured(case.whole_nats, case), "")
-    limit = -1.0 if case.max_loss_nats is None else case.max_loss_nats
-    within = case.whole_nats <= limit
-    sure = _posterior(case, case, case.whole_nats, "whole_")
-    rows = [b.Row((*whole, case.whole_signed_nats, sure), strong=within)]
-    for number, step in enumerate(case.steps, 1):
-        text = b.Untrusted(step.text, 160)
-        cells: tuple[b.Cell, ...] = (
-            number,
-            step.action,
-            b.Untrusted(step.name, 24),
-            b.Noted(text, ["raised the loss"]) if step.raised else text,
-            _coloured(step.left_nats, case),
-            step.change_nats,
-            step.left_signed_nats,
-            _posterior(case, step, step.left_nats, "left_"),
-        )
-        rows.append(b.Row(cells, strong=step.left_nats <= limit))
+    whole: list[b.Cell] = [0, "", "", "the whole context", _coloured(case.whole_nats, case), "", case.whole_signed_nats]
+    whole.append(_posterior(case, case, case.whole_nats, "whole_"))
     if not case.response.sampled:
-        # Of a response that was given no posterior follows.
         columns.pop()
-        rows = [replace(row, cells=row.cells[:-1]) for row in rows]
+    limit = -1.0 if case.max_loss_nats is None else case.max_loss_nats
+    rows = [b.Row(whole[: len(columns)], strong=case.whole_nats <= limit)]
+    rows += [b.Row(b.cells(columns, at), strong=at[1].left_nats <= limit) for at in enumerate(case.steps, 1)]
     goal = [] if case.disclosed is None else ["nothing personal or secret is disclosed"]
     if case.max_loss_nats is not None:
         goal.append(f"at most {limit:g} nats are left")
     caption = f"Steps, until {' and '.join(goal)}"
-    return b.Table(columns, rows, caption, rest=("step", "steps"), first=len(rows))
+    return b.Table(b.heads(columns), rows, caption, rest=("step", "steps"), first=len(rows))
+
+
+def _step_text(step: RedactionStep) -> b.Cell:
+    text = b.Untrusted(step.text, 160)
+    return b.Noted(text, ["raised the loss"]) if step.raised else text
 
 
 def _posterior(case: RedactionResult, numbers: RedactionResult | RedactionStep, nats: float, prefix: str) -> b.Cell:
@@ -477,24 +456,21 @@ def _posterior(case: RedactionResult, numbers: RedactionResult | RedactionStep, 
     return sure if nats > _floor(case) else "<\u00a0placebo"
 
 
-def _steps_chart(case: RedactionResult) -> b.Chart:
-    """Nats left after each step, on an axis of square roots, where a limit far below the first can be seen."""
-    left = [case.whole_nats, *(step.left_nats for step in case.steps)]
-    captions: list[b.Phrase] = [f"the whole context: {nats_text(left[0])} nats"]
-    for number, step in enumerate(case.steps, 1):
-        action, name = f"{number}. {step.action} ", b.Untrusted(step.name, 40)
-        captions.append((action, name, f": {nats_text(step.left_nats)} nats left"))
-    series = [b.ChartSeries("steps", left, notes=captions)]
-    back = [number for number, step in enumerate(case.steps, 1) if step.action == _BACK]
-    if back:
-        ys, remarks = [left[i] for i in back], [captions[i] for i in back]
-        series.append(b.ChartSeries("scatter", ys, [float(i) for i in back], name=_BACK, notes=remarks))
-    guides = [b.Guide(limit, f"limit, {limit:g}") for limit in _limits([case])]
+def _bars(case: RedactionResult) -> b.Chart:
+    """Nats left after each step beside the limit; of many steps the last ones, which come near it."""
+    steps: list[tuple[b.Phrase, float, b.Phrase]] = [("whole context", case.whole_nats, nats_text(case.whole_nats))]
+    steps += [
+        ((f"{step.action} ", b.Untrusted(step.name, 14)), step.left_nats, nats_text(step.left_nats))
+        for step in case.steps
+    ]
+    n_left_out = max(0, len(steps) - _BARS)
+    title = f"Nats left after each step; {n_left_out:,} are not drawn" if n_left_out else "Nats left after each step"
+    guides = [b.Guide(limit, f"limit: {limit:g}", across="x") for limit in _limits([case])]
     if case.placebo_nats is not None:
-        label = f"irrelevant words as the only context, {nats_text(case.placebo_nats)}"
-        guides.append(b.Guide(case.placebo_nats, label, line="dotted"))
-    panel = b.Panel(b.Axis("steps", whole=True), b.Axis("left of the influence", "nats", "sqrt"), series, guides=guides)
-    return b.Chart("steps", "Nats left after each step", [panel], panel_inches=(8.0, 2.8), on="pages")
+        label = f"irrelevant words alone: {nats_text(case.placebo_nats)}"
+        guides.append(b.Guide(case.placebo_nats, label, across="x", line="dotted"))
+    shown = [steps[0], *steps[1 + n_left_out :]]
+    return b.chart_of_lengths("steps", title, b.Axis("left", "nats"), shown, guides)
 
 
 def _chart(cases: Sequence[RedactionResult]) -> b.Chart:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import numpy as np
-
-from leakmeter.core.plain import counted
+from leakmeter.core.plain import counted, distinct
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.permitted import ORDER, WORDS
@@ -29,22 +28,40 @@ from leakmeter.products.ledger.totals import (
     shared_draws,
 )
 from leakmeter.report import blocks as b
+from leakmeter.report import scale
 from leakmeter.report.scale import nats_text, percent
 
 ANSWER: Final = "answer"
 BY: Final = (DOCUMENT, SUBJECT, RECIPIENT, "day")
 _ID: Final = 60
 _MOST_ANSWERS: Final = 20
+_MOST_HEAT_MAPS: Final = 10
+_MOST_LINES: Final = 4
 _WHAT: Final = {
     DOCUMENT: "What the answers reveal of each document to each recipient; nats",
     SUBJECT: "What the answers reveal of each person, or other personal data, to each recipient; nats",
     "recipient": "For each recipient, the document with the largest leakage",
     "day": "For each day, the document with the largest leakage",
 }
-_WORST_COLUMNS: Final = (
-    *map(b.Column, ("Day", "Recipient", "Document")),
-    b.Column("Revealed", "signed_nats", "nats", shade=True),
-)
+_FOUND: Final = {
+    "no document": "The ledger has no document in any prompt: {counts}.",
+    "disclosed": "Personal or secret data is disclosed in {n:,} of {answers}, to {recipients}.",
+    "nothing": "No personal or secret data was recognised in {answers}.",
+}
+_ADVICE: Final = {
+    "disclosed": (
+        "Personal or secret data in answers",
+        "check that each recipient may know it; if not, restrict who may ask, or redact the document "
+        "(leakmeter redact)",
+    ),
+    "nothing": (
+        "Nothing recognised",
+        "look at the documents of which most is revealed, and set a budget (leakmeter ledger check --budget)",
+    ),
+}
+_WHO_GOT_WHAT: Final = "Who got what: nats of each document"
+_SHOWN_DOCUMENTS: Final = 20
+_SHOWN_RECIPIENTS: Final = 12
 _WORST_ANSWERS: Final = "Answers, largest leakage first, with the document that they reveal most of"
 _MOST_TIME: Final = timedelta(hours=72)
 """Of a timeline in hours; longer ones are in days."""
@@ -71,7 +88,10 @@ class LedgerNames:
         return shown(pseudonym) if name is None else b.Untrusted(name, _ID)
 
     def document(self, id_: str) -> b.Phrase:
-        return b.Untrusted(self.book.called(id_), _ID)
+        return b.Untrusted(self.book.shortly(self.book.called(id_)), _ID)
+
+    def answer(self, event: LedgerEvent) -> b.Untrusted:
+        return b.Untrusted(self.book.shortly(event["trace"]), _ID)
 
     def of_item(self, pair: Pair | Look) -> b.Phrase:
         """A document by what it is called, a subject as a person."""
@@ -117,7 +137,7 @@ def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
         "Ledger",
         "ledger",
         [
-            _headline(book, names),
+            *_finding(book, names),
             *_disclosed(book, names),
             table,
             *_limits(pairs, names, has_people=by == SUBJECT),
@@ -132,12 +152,11 @@ def _limits(pairs: Sequence[Pair], names: LedgerNames, *, has_people: bool) -> I
         yield b.Warning(shared_draws(n))
     n_sums = counted(len(pairs), "sum")
     if n := sum(map(_is_quiet, pairs)):
-        verb = "is" if n == 1 else "are"
-        yield b.Warning(f"{n:,} of {n_sums} {verb} no larger than noise or an irrelevant text; ignore them.")
+        yield b.Warning(f"No finding: {n:,} of {n_sums}, no larger than noise or an irrelevant text.")
     if n := sum(pair.posterior.probability is None and not pair.is_exact for pair in pairs):
         yield b.Warning(
-            f"{n:,} of {n_sums} {'has' if n == 1 else 'have'} no posterior, because a condition is not met or not "
-            "asserted. Such a sum is a score by M, the scoring model, not an observer's odds."
+            f"{n:,} of {n_sums} without a posterior, because a condition is not met or not asserted: scores by M, the "
+            "scoring model, not an observer's odds."
         )
     if not names.book.names:
         yield b.Text("Recipients and people are shown as hashes; only leakmeter ledger add --keep-texts keeps names.")
@@ -150,6 +169,12 @@ def _is_quiet(pair: Pair) -> bool:
     return total.largest_running_nats <= max(total.noise_nats, total.placebo_running_nats or 0.0)
 
 
+def _is_leak(pair: Pair) -> bool:
+    """Whether its sum has a colour: one below 0 says that answers were less likely with the thing."""
+    signed = pair.total.signed_nats
+    return not _is_quiet(pair) and (signed is None or signed > 0)
+
+
 def rows_table(book: Book, by: str, names: LedgerNames) -> b.Table:
     if by in (DOCUMENT, SUBJECT):
         return _pairs_table(book, by, book.pairs(by, by_recipient=True), names)
@@ -157,13 +182,8 @@ def rows_table(book: Book, by: str, names: LedgerNames) -> b.Table:
 
 
 def overview(book: Book, names: LedgerNames) -> list[b.Block]:
-    rows = []
-    for look in _worst_answers(book)[:_MOST_ANSWERS]:
-        event = look.event
-        trace, recipient = b.Untrusted(event["trace"], _ID), names.phrase(event["recipient"])
-        cells = (trace, str(event["day"] or "not logged"), recipient, names.of_item(look), look.signed_nats)
-        rows.append(b.Row(cells, to=names.address(ANSWER, event["event"])))
-    tables = [b.Table((b.Column("Answer"), *_WORST_COLUMNS), rows, _WORST_ANSWERS)] if rows else []
+    answers = _worst_answers(book)[:_MOST_ANSWERS]
+    tables = [_answers(answers, names, _WORST_ANSWERS)] if answers else []
     return [*_lead(book, names), *tables, *_notes(book)]
 
 
@@ -199,7 +219,7 @@ def subject_blocks(book: Book, subject: str, names: LedgerNames) -> list[b.Block
     return [
         _revealed(pairs, names.phrase(subject), "No answer had ", names),
         _pairs_table(book, "", pairs, names, "By recipient"),
-        _answers_table(looks, names, "Answers, in order of time", "Documents", documents_of),
+        _answers(_in_time(looks), names, "Answers, in order of time", documents_of),
         documents,
         *_notes(book),
     ]
@@ -239,7 +259,7 @@ def document_blocks(book: Book, document: str, names: LedgerNames) -> list[b.Blo
         *([versions] if len(contents) > 1 else []),
         _pairs_table(book, "", pairs, names, "By recipient"),
         *_timelines(pairs, names),
-        _answers_table([look for pair in pairs for look in pair.looks], names, "Answers, in order of time"),
+        _answers(_in_time(look for pair in pairs for look in pair.looks), names, "Answers, in order of time"),
         *([subjects] if mentioned else []),
         *_notes(book),
     ]
@@ -256,7 +276,7 @@ def events_blocks(book: Book, called: b.Phrase, events: Sequence[LedgerEvent], n
             nats = nats_text(pairs[0].total.largest_running_nats)
             headline = (*headline, ". They reveal most of ", *b.parts(names.of_item(pairs[0])), f": {nats} nats")
         tables += [_pairs_table(book, kind, pairs, names)] if pairs else []
-    tables.append(_answers_table(looks[DOCUMENT], names, "Answers and documents"))
+    tables.append(_answers(_in_time(looks[DOCUMENT]), names, "Answers and documents"))
     return [b.Headline((*headline, ".")), *_disclosed(book, names, events), *tables, *_notes(book)]
 
 
@@ -265,7 +285,7 @@ def answer_blocks(book: Book, event: LedgerEvent, names: LedgerNames) -> list[b.
     worst = max(looks, key=lambda look: look.told_nats, default=None)
     headline: tuple[str | b.Untrusted, ...] = (
         "Answer ",
-        b.Untrusted(event["trace"], _ID),
+        names.answer(event),
         " to ",
         *b.parts(names.phrase(event["recipient"])),
     )
@@ -296,53 +316,77 @@ def over_blocks(
 
 
 def page(book: Book, *, show_names: bool = False) -> b.Report:
+    """Who got what, then when, then by which answers; all sums are folded."""
     names = LedgerNames(book, show_names)
-    tables = [rows_table(book, by, names) for by in BY]
+    answers = _worst_answers(book)[:_MOST_ANSWERS]
+    kept = [look for look in answers if look.event["by_document"] in book.kept][:_MOST_HEAT_MAPS]
+    anchors = {look.event["event"]: f"answer{number}" for number, look in enumerate(kept, 1)}
+    table = _answers(answers, names, _WORST_ANSWERS, to=lambda look: anchors.get(look.event["event"], ""))
+    pieces = [
+        b.HeadedBlocks(("Answer ", names.answer(look.event)), [_pieces_table(book, look.event, names)])
+        for look in answers
+    ]
+    heat_maps = [
+        b.Embedded(
+            ("Answer ", names.answer(look.event)),
+            heat_map(book, look.event["by_document"]),
+            anchors[look.event["event"]],
+        )
+        for look in kept
+    ]
+    by_answer: list[b.Block] = [table, b.Details("Every piece of these answers", pieces)] if answers else []
+    by_answer += [b.Details("Heat maps of these answers", heat_maps)] if heat_maps else []
     return b.Report(
         "Ledger of answers",
         "ledger",
-        [*_lead(book, names), *tables, *_heat_maps(book, names)],
+        [
+            *_lead(book, names),
+            *by_answer,
+            b.Details("All sums: documents, people, recipients, days", [rows_table(book, by, names) for by in BY]),
+        ],
         lead="Leakage of each document to each recipient through logged answers: nats by the scoring model, added up "
         "over answers.",
-        sections=[_section(book, look, names) for look in _worst_answers(book)[:_MOST_ANSWERS]],
-        index=_WORST_COLUMNS,
-        index_caption=_WORST_ANSWERS,
-        case=("answer", "answers"),
         held_by="the ledger holds all",
         notes=_notes(book),
         provenance=b.Provenance(model=b.Untrusted(str((book.state.model or {}).get("name", "")), _ID)),
-    )  # fmt: skip
+    )
 
 
 def _lead(book: Book, names: LedgerNames) -> Iterator[b.Block]:
     """The finding, who was told what, and charts of it."""
     pairs = book.pairs(DOCUMENT, by_recipient=True)
-    yield _headline(book, names)
-    yield from _disclosed(book, names)
+    yield from _finding(book, names)
     if n_separate := sum(pair.n_separate for pair in pairs):
-        have = "has" if n_separate == 1 else "have"
-        yield b.Warning(
-            f"{counted(n_separate, 'answer')} {have} several values of one subject, each scored separately."
-        )
+        yield b.Warning(f"Several values of one subject, each scored separately: {counted(n_separate, 'answer')}.")
     if pairs:
-        yield _matrix(pairs, names)
+        yield _who_got_what(pairs, names)
+    yield from _disclosed(book, names)
+    if pairs:
         yield from _timelines(pairs, names)
 
 
-def _headline(book: Book, names: LedgerNames) -> b.Headline:
+def _finding(book: Book, names: LedgerNames) -> Iterator[b.Block]:
+    """What was disclosed, what to do about it, and what was revealed most of."""
     pairs = book.pairs(DOCUMENT, by_recipient=True)
-    numbers = ((len(book.events), "answer"), (len(book.documents), DOCUMENT), (len(book.recipients), RECIPIENT))
-    counts = ", ".join(counted(n, noun) for n, noun in numbers)
+    answers = counted(len(book.events), "answer")
+    counts = ", ".join((answers, counted(len(book.documents), DOCUMENT), counted(len(book.recipients), RECIPIENT)))
     if not pairs:
-        return b.Headline(f"The ledger has no document in any prompt: {counts}.")
+        yield b.Headline(_FOUND["no document"].format(counts=counts))
+        return
+    told = [event for disclosed in book.disclosed(book.events) if disclosed.is_told for event in [disclosed.event]]
+    found = "disclosed" if told else "nothing"
+    n = len({event["event"] for event in told})
+    recipients = counted(len({event["recipient"] for event in told}), RECIPIENT)
+    yield b.Headline(_FOUND[found].format(n=n, answers=answers, recipients=recipients), "bad" if told else "")
     worst = pairs[0]
     sure = worst.posterior.probability
-    sentence = "" if sure is None else f" An observer of these answers would be {percent(sure)} sure that it was there."
+    observer = "" if sure is None else f" An observer of these answers would be {percent(sure)} sure that it was there."
     nats = nats_text(worst.total.largest_running_nats)
-    return b.Headline(
+    yield b.Text(
         (f"{counts}. Most nats: ", *b.parts(names.of_item(worst)), " to ", *b.parts(names.phrase(worst.recipient)),
-         f", {nats} nats in {counted(worst.total.n_answers, 'answer')}.{sentence}")
+         f", {nats} nats in {counted(worst.total.n_answers, 'answer')}.{observer}")
     )  # fmt: skip
+    yield b.Advice([_ADVICE[found]])
 
 
 def _disclosed(
@@ -355,44 +399,30 @@ def _disclosed(
     groups: dict[tuple[str | None, str, str], list[LedgerDisclosure]] = defaultdict(list)
     for disclosed in filter(is_meant, book.disclosed(book.events if events is None else events)):
         groups[disclosed.event["recipient"], disclosed.kind, disclosed.document].append(disclosed)
-    most = {group: max(rows, key=lambda disclosed: disclosed.nats) for group, rows in groups.items()}
-    is_judged = any(disclosed.allowed is not None for rows in groups.values() for disclosed in rows)
+    if not groups:
+        return []
+    # Each group by the disclosure of most nats.
+    rows = [sorted(of_group, key=lambda disclosed: -disclosed.nats) for of_group in groups.values()]
+    rows.sort(key=lambda of: (not of[0].is_sensitive, -of[0].nats, str(of[0].event["recipient"]), of[0].document))
     # Where all of it is of one recipient, rows lead to the documents.
     by_recipient = len({recipient for recipient, _, _ in groups}) > 1
-    rows = [
-        b.Row(
-            (
-                *([names.phrase(recipient)] if by_recipient else ()),
-                b.Untrusted(kind, _ID), names.document(document),
-                *([_may_know(groups[recipient, kind, document])] if is_judged else ()),
-                len({disclosed.event["draw"] for disclosed in groups[recipient, kind, document]}), worst.nats,
-            ),
-            to=names.address(RECIPIENT, recipient or "") if by_recipient else names.address(DOCUMENT, document),
-            quiet=not worst.is_sensitive or worst.allowed == "yes",
-        )
-        for (recipient, kind, document), worst in sorted(
-            most.items(), key=lambda item: (not item[1].is_sensitive, -item[1].nats, *map(str, item[0]))
-        )
-    ]  # fmt: skip
-    columns = (
-        *([b.Column("Recipient")] if by_recipient else ()), b.Column("Kind"), b.Column("Document"),
-        *([b.Column("May know")] if is_judged else ()),
-        b.Column("Answers", "count"),
-        b.Column("Most", "signed_nats", "nats", shade=True),
-    )  # fmt: skip
-    return (
-        [
-            b.Table(
-                columns,
-                rows,
-                "Disclosed personal data and other content, by recipient",
-                rest=("row", "rows"),
-                sortable=True,
-            )
-        ]
-        if rows
-        else []
-    )
+    columns: b.Columns[list[LedgerDisclosure]] = [
+        (b.Column("Kind"), lambda of: b.Untrusted(of[0].kind, _ID)),
+        (b.Column("Document"), lambda of: names.document(of[0].document)),
+        (b.Column("Answers", "count"), lambda of: len({disclosed.event["draw"] for disclosed in of})),
+        (b.Column("Most", "signed_nats", "nats", shade=True), lambda of: of[0].nats),
+    ]
+    if any(disclosed.allowed is not None for of in rows for disclosed in of):
+        columns.insert(2, (b.Column("May know"), _may_know))
+    if by_recipient:
+        columns.insert(0, (b.Column("Recipient"), lambda of: names.phrase(of[0].event["recipient"])))
+
+    def to(of: list[LedgerDisclosure]) -> str:
+        recipient = of[0].event["recipient"] or ""
+        return names.address(RECIPIENT, recipient) if by_recipient else names.address(DOCUMENT, of[0].document)
+
+    caption = "Disclosed personal data and other content, by recipient"
+    return [b.table_of(rows, columns, caption, quiet=lambda of: not of[0].is_told, to=to, first=20, sortable=True)]
 
 
 def _may_know(rows: Sequence[LedgerDisclosure]) -> str:
@@ -404,38 +434,66 @@ def _may_know(rows: Sequence[LedgerDisclosure]) -> str:
 def _pairs_table(
     book: Book, kind: str, pairs: Sequence[Pair], names: LedgerNames, caption: str = "", *, by_recipient: bool = True
 ) -> b.Table:
-    """A row for each pair: what it is of, if a kind is given, and to whom."""
-    heads = {DOCUMENT: ["Document"], SUBJECT: ["Subject", "Type"]}.get(kind, [])
-    heads += ["Recipient"] if by_recipient else []
-    columns = (
-        *(b.Column(name) for name in heads),
-        b.Column("Largest so far", "nats", shade=True),
-        b.Column("Interval", "interval", on="pages"),
-        b.Column("Sum", "signed_nats"),
-        b.Column("Largest answer", "nats", detail=True),
-        b.Column("Answers", "count"),
-        b.Column("Placebo", "nats", on="wide" if len(heads) == 2 else "pages"),
-        b.Column("Posterior", "posterior"),
+    """A row for each pair: what it is of, if a kind is given, and to whom. What no pair has, has no column."""
+    heads: b.Columns[Pair] = []
+    if kind:
+        heads.append((b.Column("Document" if kind == DOCUMENT else "Subject"), names.of_item))
+    if kind == SUBJECT:
+        heads.append((b.Column("Type"), lambda pair: b.Untrusted(book.kinds.get(pair.item.id, ""))))
+    if by_recipient:
+        heads.append((b.Column("Recipient"), lambda pair: names.phrase(pair.recipient)))
+    columns: b.Columns[Pair] = [
+        *heads,
+        (b.Column("Largest so far", "nats", shade=True), lambda pair: pair.total.largest_running_nats),
+        (b.Column("Interval", "interval", on="pages"), _interval),
+        (b.Column("Sum", "signed_nats"), lambda pair: pair.total.signed_nats),
+        (b.Column("Largest answer", "nats", detail=True), lambda pair: pair.total.largest_answer_nats),
+        (b.Column("Answers", "count"), lambda pair: pair.total.n_answers),
+        (
+            b.Column("Placebo", "nats", on="wide" if len(heads) == 2 else "pages"),
+            lambda pair: pair.total.placebo_running_nats,
+        ),
+    ]
+    caption = caption or _WHAT.get(kind, "")
+    if all(pair.posterior.probability is None and not pair.is_exact for pair in pairs):
+        caption = f"{caption}; scored by M, no posterior"
+    else:
+        columns.append((b.Column("Posterior", "posterior"), _posterior))
+    columns = [(column, cell) for column, cell in columns if any(cell(pair) is not None for pair in pairs)]
+    return b.table_of(
+        pairs,
+        columns,
+        caption,
+        quiet=lambda pair: not _is_leak(pair),
+        to=lambda pair: names.address(kind, pair.item.id) if kind else names.address(RECIPIENT, pair.recipient or ""),
+        rest=("pair", "pairs") if kind else ("recipient", "recipients"),
+        first=20,
+        sortable=bool(kind),
+        filterable=bool(kind),
     )
-    rows = []
-    for pair in pairs:
-        total, posterior = pair.total, pair.posterior.probability
-        cells: list[b.Cell] = [names.of_item(pair)] if kind else []
-        cells += [b.Untrusted(book.kinds.get(pair.item.id, ""))] if kind == SUBJECT else []
-        cells += [names.phrase(pair.recipient)] if by_recipient else []
-        cells += [total.largest_running_nats, b.Interval(*total.interval_nats), total.signed_nats]
-        cells += [total.largest_answer_nats, total.n_answers, total.placebo_running_nats]
-        cells.append("scored by M" if posterior is None and not pair.is_exact else posterior)
-        to = names.address(kind, pair.item.id) if kind else names.address(RECIPIENT, pair.recipient or "")
-        rows.append(b.Row(cells, quiet=_is_quiet(pair), to=to))
-    if not kind:
-        return b.Table(columns, rows, caption, rest=("recipient", "recipients"))
-    return b.Table(columns, rows, caption or _WHAT[kind], rest=("pair", "pairs"), sortable=True, filterable=True)
 
 
-def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Pair | None]]:
-    """Of each recipient or day: answers, documents in their prompts, and what was told most of."""
+def _interval(pair: Pair) -> b.Interval | None:
+    """None where its ends are the number itself, to all digits that are shown."""
+    low, high = pair.total.interval_nats
+    return None if nats_text(low) == nats_text(high) else b.Interval(low, high)
 
+
+def _posterior(pair: Pair) -> b.Cell:
+    sure = pair.posterior.probability
+    return "scored by M" if sure is None and not pair.is_exact else sure
+
+
+class _Worst(NamedTuple):
+    """Of a recipient or a day: answers, documents in their prompts, and what was told most of."""
+
+    key: Any
+    n_answers: int
+    n_documents: int
+    pair: Pair | None
+
+
+def _worst(book: Book, by: str) -> Iterator[_Worst]:
     def group(event: LedgerEvent) -> Any:
         return event["day"] if by == "day" else event["recipient"]
 
@@ -453,47 +511,70 @@ def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Pair | None]]:
         worst = {pair.recipient: pair for pair in reversed(book.pairs(DOCUMENT, by_recipient=True))}
         keys = sorted(counts, key=lambda name: -worst[name].total.largest_running_nats if name in worst else 0.0)
     for key in keys:
-        yield key, counts[key], len({look.item for look in looks[key]}), worst.get(key)
+        yield _Worst(key, counts[key], len({look.item for look in looks[key]}), worst.get(key))
 
 
 def _worst_table(book: Book, by: str, names: LedgerNames) -> b.Table:
-    head = "Day" if by == "day" else "Recipient"
-    other = ("Recipient",) if by == "day" else ()
-    columns = (
-        b.Column(head), b.Column("Answers", "count"), b.Column("Documents", "count"), b.Column("Most of"),
-        *(b.Column(heading) for heading in other), b.Column("Largest so far", "nats", "nats", shade=True, bar=True),
-        b.Column("Largest answer", "nats", "nats"),
-    )  # fmt: skip
-    rows = []
-    for key, n, n_documents, worst in _worst(book, by):
-        first = str(key or "not logged") if by == "day" else names.phrase(key)
-        cells: list[b.Cell] = [first, n, n_documents]
-        cells.append("" if worst is None else names.of_item(worst))
-        cells += ["" if worst is None else names.phrase(worst.recipient)] if other else []
-        cells += [None, None] if worst is None else [worst.total.largest_running_nats, worst.total.largest_answer_nats]
-        rows.append(b.Row(cells, to=names.address(by, "" if key is None else str(key))))
-    return b.Table(columns, rows, _WHAT[by], rest=(by, f"{by}s"), sortable=True)
+    def of_worst(show: Callable[[Pair], b.Cell], nothing: b.Cell = None) -> Callable[[_Worst], b.Cell]:
+        return lambda at: nothing if at.pair is None else show(at.pair)
 
-
-def _matrix(pairs: Sequence[Pair], names: LedgerNames) -> b.Chart:
-    documents = list(dict.fromkeys(pair.item for pair in pairs))[:40]
-    recipients = list(dict.fromkeys(pair.recipient for pair in pairs))[:24]
-    nats = np.zeros((len(documents), len(recipients)))
-    for pair in pairs:
-        if pair.item in documents and pair.recipient in recipients:
-            at = documents.index(pair.item), recipients.index(pair.recipient)
-            nats[at] = min(pair.total.largest_running_nats, np.finfo(float).max)
-    of_item = {pair.item: names.of_item(pair) for pair in pairs if pair.item in documents}
-    panel = b.Panel(
-        b.Axis("Recipient", names=[names.phrase(recipient) for recipient in recipients]),
-        b.Axis("Document", names=[of_item[document] for document in documents]),
-        grid=nats.tolist(),
+    columns: b.Columns[_Worst] = [
+        (b.Column("Day"), lambda at: str(at.key or "not logged"))
+        if by == "day"
+        else (b.Column("Recipient"), lambda at: names.phrase(at.key)),
+        (b.Column("Answers", "count"), lambda at: at.n_answers),
+        (b.Column("Documents", "count"), lambda at: at.n_documents),
+        (b.Column("Most of"), of_worst(names.of_item, "")),
+        (
+            b.Column("Largest so far", "nats", "nats", shade=True),
+            of_worst(lambda pair: pair.total.largest_running_nats),
+        ),
+        (b.Column("Largest answer", "nats", "nats"), of_worst(lambda pair: pair.total.largest_answer_nats)),
+    ]
+    if by == "day":
+        columns.insert(4, (b.Column("Recipient"), of_worst(lambda pair: names.phrase(pair.recipient), "")))
+    return b.table_of(
+        _worst(book, by),
+        columns,
+        _WHAT[by],
+        quiet=lambda at: at.pair is not None and not _is_leak(at.pair),
+        to=lambda at: names.address(by, "" if at.key is None else str(at.key)),
+        rest=(by, f"{by}s"),
+        first=20,
+        sortable=True,
     )
-    letters = max(len(b.plain(phrase)) for phrase in of_item.values())
-    inches = (max(2.4, 1.2 + 0.075 * letters) + 0.5 * len(recipients), 1.2 + 0.26 * len(documents))
-    left_out = len({pair.item for pair in pairs}) - len(documents)
-    footer = f"{left_out} documents with fewer nats are left out." if left_out > 0 else ""
-    return b.Chart("matrix", "Largest sum so far, nats", [panel], footer, columns=1, panel_inches=inches)
+
+
+def _who_got_what(pairs: Sequence[Pair], names: LedgerNames) -> b.Table:
+    """A row a document and a column a recipient, those with most nats first."""
+    documents = list(dict.fromkeys(pair.item for pair in pairs))
+    recipients = list(dict.fromkeys(pair.recipient for pair in pairs))
+    by_place = {(pair.item, pair.recipient): pair for pair in pairs}
+    shown = recipients[:_SHOWN_RECIPIENTS]
+    # Hashes would make columns wider than their numbers.
+    called = [b.plain(names.phrase(recipient)) for recipient in shown]
+    short = distinct(called, least=6, most=10)
+    columns = (b.Column("Document"), *(b.Column(b.Untrusted(short[name], 16), "signed_nats") for name in called))
+    rows = [
+        b.Row(
+            (names.document(document.id), *(_revealed_cell(by_place.get((document, one))) for one in shown)),
+            to=names.address(DOCUMENT, document.id),
+        )
+        for document in documents[:_SHOWN_DOCUMENTS]
+    ]
+    left_out = len(documents) - len(rows), len(recipients) - len(shown)
+    further = [counted(n, noun) for n, noun in zip(left_out, (DOCUMENT, RECIPIENT), strict=True) if n > 0]
+    caption = f"{_WHO_GOT_WHAT}; {' and '.join(further)} with fewer are left out" if further else _WHO_GOT_WHAT
+    return b.Table(columns, rows, caption, rest=("document", "documents"), open_on_pages=_SHOWN_DOCUMENTS)
+
+
+def _revealed_cell(pair: Pair | None) -> b.Cell:
+    if pair is None:
+        return ""
+    signed, total = pair.total.signed_nats, pair.total
+    floor = max(total.noise_nats, total.placebo_running_nats or 0.0)
+    nats: float | b.Phrase = "not defined" if signed is None else signed
+    return b.Shaded(nats, scale.heat(math.inf if signed is None else signed, floor))
 
 
 def _timelines(pairs: Sequence[Pair], names: LedgerNames) -> list[b.Chart]:
@@ -504,7 +585,7 @@ def _timelines(pairs: Sequence[Pair], names: LedgerNames) -> list[b.Chart]:
     first, last = min(times), max(times)
     unit, length = ("Days", timedelta(days=1)) if last - first > _MOST_TIME else ("Hours", timedelta(hours=1))
     series = []
-    for pair in pairs[:5]:
+    for pair in pairs[:_MOST_LINES]:
         looks = [
             (look, time)
             for look in pair.looks
@@ -526,25 +607,7 @@ def _timelines(pairs: Sequence[Pair], names: LedgerNames) -> list[b.Chart]:
         name = (*b.parts(names.of_item(pair)), " to ", *b.parts(names.phrase(pair.recipient)))
         series.append(b.ChartSeries("line", sums, places, name=name))
     panel = b.Panel(b.Axis(f"{unit} since {first:%Y-%m-%d %H:%M} UTC"), b.Axis("Sum so far", "nats"), series)
-    return [b.Chart("timeline", "What the answers reveal, over time", [panel], columns=1, panel_inches=(8.0, 3.4))]
-
-
-def _heat_maps(book: Book, names: LedgerNames) -> Iterator[b.Block]:
-    rows: list[b.Row] = []
-    pages: list[b.Block] = []
-    for look in [look for look in _worst_answers(book) if look.event["by_document"] in book.kept][:10]:
-        anchor = f"answer{len(rows) + 1}"
-        trace = b.Untrusted(look.event["trace"], _ID)
-        rows.append(
-            b.Row((trace, names.phrase(look.event["recipient"]), names.of_item(look), look.signed_nats), to=anchor)
-        )
-        pages.append(b.Embedded(("Answer ", trace), heat_map(book, look.event["by_document"]), anchor))
-    if rows:
-        columns = (
-            b.Column("Answer"), b.Column("Recipient"), b.Column("Document"), b.Column("Revealed", "signed_nats", "nats")
-        )  # fmt: skip
-        yield b.Table(columns, rows, "Heat maps of the answers that leaked most")
-        yield from pages
+    return [b.Chart("timeline", "What the answers reveal, over time", [panel], columns=1, panel_inches=(4.0, 3.2))]
 
 
 def _worst_answers(book: Book) -> list[Look]:
@@ -557,34 +620,41 @@ def _worst_answers(book: Book) -> list[Look]:
     return sorted(worst.values(), key=lambda look: (-look.told_nats, look.event["order"]))
 
 
-def _section(book: Book, look: Look, names: LedgerNames) -> b.Section:
-    event = look.event
-    cells = (str(event["day"] or ""), names.phrase(event["recipient"]), names.of_item(look), look.signed_nats)
-    blocks = [_pieces_table(book, event, names)]
-    return b.Section(b.Untrusted(event["trace"], _ID), blocks, cells, weight=look.told_nats)
+def _answers(
+    looks: Sequence[Look],
+    names: LedgerNames,
+    caption: str,
+    documents_of: Callable[[Look], b.Phrase] | None = None,
+    to: Callable[[Look], str] | None = None,
+) -> b.Table:
+    """Answers, each with a document that its prompt had; a column of days only where some are logged."""
+    columns: b.Columns[Look] = [
+        (b.Column("Answer"), lambda look: names.answer(look.event)),
+        (b.Column("Recipient"), lambda look: names.phrase(look.event["recipient"])),
+        (b.Column("Documents" if documents_of else "Document"), documents_of or names.of_item),
+        (b.Column("Revealed", "signed_nats", "nats", shade=True), lambda look: look.signed_nats),
+    ]
+    if any(look.event["day"] is not None for look in looks):
+        columns.insert(1, (b.Column("Day"), lambda look: str(look.event["day"] or "not logged")))
+    to = to or (lambda look: names.address(ANSWER, look.event["event"]))
+    return b.table_of(looks, columns, caption, to=to, rest=("answer", "answers"), first=_MOST_ANSWERS)
 
 
 def _pieces_table(book: Book, event: LedgerEvent, names: LedgerNames) -> b.Table:
-    linked = bool(names.address(DOCUMENT, ""))
-    rows = []
-    for number, piece in enumerate([*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)], 1):
-        name, kind = names.of_item(piece), piece.item.kind
-        # A page leads on from what stands first.
-        first: tuple[b.Cell, ...] = (name, kind) if linked else (number, kind, name)
-        rows.append(
-            b.Row(
-                (*first, piece.signed_nats, piece.size_nats, piece.placebo_nats),
-                quiet=(piece.size_nats or 0.0) <= max(piece.noise_nats, abs(piece.placebo_nats or 0.0)),
-                to=names.address(kind, piece.item.id),
-            )
-        )
-    heads = ("Which", "Kind") if linked else ("Piece", "Kind", "Which")
-    columns = (
-        *(b.Column(head, "count" if head == "Piece" else "text") for head in heads),
-        b.Column("Revealed", "signed_nats", "nats"),
-        b.Column("Without signs", "nats", "nats", shade=True, bar=True), b.Column("Placebo", "signed_nats", "nats"),
-    )  # fmt: skip
-    return b.Table(columns, rows, "What the answer reveals of each piece of its prompt")
+    columns: b.Columns[Look] = [
+        (b.Column("Which"), names.of_item),
+        (b.Column("Kind"), lambda piece: piece.item.kind),
+        (b.Column("Revealed", "signed_nats", "nats"), lambda piece: piece.signed_nats),
+        (b.Column("Without signs", "nats", "nats", shade=True, bar=True), lambda piece: piece.size_nats),
+        (b.Column("Placebo", "signed_nats", "nats"), lambda piece: piece.placebo_nats),
+    ]
+    return b.table_of(
+        [*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)],
+        columns,
+        "What the answer reveals of each piece of its prompt",
+        quiet=lambda piece: (piece.size_nats or 0.0) <= max(piece.noise_nats, abs(piece.placebo_nats or 0.0)),
+        to=lambda piece: names.address(piece.item.kind, piece.item.id),
+    )
 
 
 def heat_map(book: Book, score: str) -> b.Report:
@@ -593,26 +663,8 @@ def heat_map(book: Book, score: str) -> b.Report:
     return report
 
 
-def _answers_table(
-    looks: Sequence[Look],
-    names: LedgerNames,
-    caption: str,
-    last: str = "Document",
-    last_of: Callable[[Look], b.Phrase] | None = None,
-) -> b.Table:
-    """Answers in the order of time; by default each with a document that its prompt had."""
-    last_of = last_of or names.of_item
-    columns = (
-        b.Column("Answer"), b.Column("Day"), b.Column("Recipient"), b.Column("Revealed", "signed_nats", "nats"),
-        b.Column("Without signs", "nats", "nats", shade=True, bar=True), b.Column(last),
-    )  # fmt: skip
-    rows = []
-    for look in sorted(looks, key=lambda look: look.event["order"]):
-        event = look.event
-        trace, recipient = b.Untrusted(event["trace"], _ID), names.phrase(event["recipient"])
-        cells = (trace, str(event["day"] or "not logged"), recipient, look.signed_nats, look.size_nats, last_of(look))
-        rows.append(b.Row(cells, to=names.address(ANSWER, event["event"])))
-    return b.Table(columns, rows, caption, rest=("answer", "answers"))
+def _in_time(looks: Iterable[Look]) -> list[Look]:
+    return sorted(looks, key=lambda look: look.event["order"])
 
 
 def _notes(book: Book) -> list[b.Block]:
@@ -628,8 +680,8 @@ def _notes(book: Book) -> list[b.Block]:
         ),
         b.Text(
             "A sum adds, with signs, the loss of each answer’s log-probability without the document or the person; a "
-            "budget limits the largest magnitude that the sum has had so far. Sums of different documents do not add "
-            "up.",
+            "budget limits the largest magnitude that the sum has had so far. A sum below 0 has no colour: the answers "
+            "are less likely with it. Sums of different documents do not add up.",
             "soft",
         ),
     ]
@@ -640,6 +692,6 @@ def _notes(book: Book) -> list[b.Block]:
         blocks.append(b.Facts(list(facts.items()), "Why no posterior is shown"))
     if book.state.tombstones:
         stones = Counter(stone.kind for stone in book.state.tombstones)
-        forgotten = ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in sorted(stones.items()))
+        forgotten = ", ".join(counted(n, kind) for kind, n in sorted(stones.items()))
         blocks.append(b.Text(f"Forgotten on request: {forgotten}. Sums exclude them.", "soft"))
     return blocks

@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from leakmeter.core.plain import counted
+from leakmeter.core.plain import counted, distinct
 from leakmeter.core.record import JsonObject
 from leakmeter.instruments.influence.disclosures import OTHER
 from leakmeter.products.ledger.accounting import Total, total
@@ -124,6 +124,11 @@ class LedgerDisclosure(NamedTuple):
     def is_sensitive(self) -> bool:
         return self.kind != OTHER
 
+    @property
+    def is_told(self) -> bool:
+        """Whether it is personal or secret, and nobody says that the recipient may know it."""
+        return self.is_sensitive and self.allowed != "yes"
+
 
 class Book:
     """All of a ledger, read once; `further` are rows that are not committed, as if they were. `UsageError` where the
@@ -212,6 +217,17 @@ class Book:
         if name is None:
             return document
         return name if self._n_named[name] == 1 else f"{name} ({document.removeprefix('text-')[:8]})"
+
+    @cached_property
+    def _short(self) -> dict[str, str]:
+        return {
+            **distinct(event["trace"] for event in self.events),
+            **distinct(self.called(document) for document, _ in self.documents),
+        }
+
+    def shortly(self, name: str) -> str:
+        """What an answer or a document is called, without the end of a hash."""
+        return self._short.get(name, name)
 
     @property
     def recipients(self) -> list[str | None]:
