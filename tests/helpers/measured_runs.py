@@ -42,6 +42,7 @@ QUANTITIES: tuple[AnyQuantity, ...] = (
             lambda case: case.is_least and case.spans is not None, "not all was scored", "score all"
         ),
         usual="max",
+        predicate="leak spans",
     ),
     RunQuantity("leak.whole", "share", "What leaks of all.", lambda cases: max(case.whole for case in cases)),
 )

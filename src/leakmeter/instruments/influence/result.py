@@ -553,6 +553,7 @@ _QUANTITIES: Final[Quantities] = (
         lambda case: float(len(case.disclosed)),
         lower_bound=_PARTLY_KNOWN,
         usual="max",
+        predicate="disclose the context",
     ),
     Quantity(
         "influence.disclosures.personal",
@@ -561,6 +562,7 @@ _QUANTITIES: Final[Quantities] = (
         lambda case: float(sum(disclosure.is_sensitive for disclosure in case.disclosed)),
         lower_bound=_PARTLY_KNOWN,
         usual="max",
+        predicate="disclose personal or secret data",
     ),
     Quantity(
         "influence.disclosures.unauthorised",
@@ -569,6 +571,7 @@ _QUANTITIES: Final[Quantities] = (
         permitted.n_unauthorised,
         lower_bound=_PARTLY_JUDGED,
         usual="max",
+        predicate="disclose what their recipient may not know",
     ),
     *(
         Quantity(
@@ -578,6 +581,7 @@ _QUANTITIES: Final[Quantities] = (
             partial(_personal_in, channel),
             lower_bound=_PARTLY_KNOWN,
             usual="max",
+            predicate=f"disclose personal or secret data in {where}",
         )
         for channel, where in _PLACES_OF_CHANNELS.items()
     ),
@@ -608,6 +612,7 @@ _QUANTITIES: Final[Quantities] = (
         "values",
         "Number of values of personal data in the context that the response repeats word for word.",
         _repeated,
+        predicate="repeat personal data word for word",
     ),
 )
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from leakmeter.core.plain import counted, excerpt
-from leakmeter.core.quantity import COUNTED, Check, Counterexample, Number
+from leakmeter.core.quantity import COUNTED, Check, Counterexample, Number, Quantity
 from leakmeter.core.record import JsonObject
 from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.stats.aggregates import EXTREMES
@@ -19,6 +19,7 @@ from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 
 _WITHIN: Final = {"<=": "at most", "<": "below", ">=": "at least", ">": "above"}
 _TOLD: Final = {"holds": "holds ", "broken": "BROKEN", "undecided": "UNDECIDED"}
+_ALLOWED: Final = {"<=": "allowed", "<": "allowed below", ">=": "asked for", ">": "asked for above"}
 _BEYOND: Final = {"<=": "more than", "<": "not below", ">=": "less than", ">": "not above"}
 _VALUE_AT_MOST: Final = 60
 _ID_AT_MOST: Final = 40
@@ -40,21 +41,34 @@ def value_text(number: Number) -> str:
     return f"{least}{nats_in(number.value, number.interval)}{ends}"
 
 
-def found_text(name: str, number: Number, how: str = "", values: FloatArray | None = None) -> str:
-    """What a bound is held against. Of a largest or smallest one it says so, and of a largest count the total too, so
-    that nobody reads a maximum as a sum."""
-    if how not in EXTREMES or values is None:
+def found_text(name: str, number: Number, how: str = "") -> str:
+    """What a bound is held against. Of a largest or smallest one it says so, so that nobody reads it as a sum."""
+    if how not in EXTREMES:
         return f"{name} is {number_text(number)}"
-    least, of_all = "at least " * number.is_lower_bound, f"of {counted(number.n, 'case')}"
-    if how == "max" and number.unit in COUNTED:
-        n_with, total, most = int((values > 0).sum()), f"{values.sum():,.0f}", f"{number.value:,.0f}"
-        if not n_with:
-            return f"{name}: none {'known ' * number.is_lower_bound}in {number.n:,} answers"
-        noun = COUNTED[number.unit] if total == "1" else number.unit
-        answers = f"{least}{n_with:,} of {number.n:,} answers"
-        return f"{name}: {least}{total} {noun} in {answers}, {least or 'at most '}{most} in one answer"
     which = "the largest" if how == "max" else "the smallest"
-    return f"{name} is {value_text(number)} {number.unit}, {which} {of_all}"
+    return f"{name} is {value_text(number)} {number.unit}, {which} of {counted(number.n, 'case')}"
+
+
+def counted_text(quantity: Quantity, number: Number, values: FloatArray, allowed: str) -> str:
+    """What a bound on the most that one answer has of something counted is held against: in how many answers there is
+    any, the total, and the most in one. `allowed` is an `allowed_text`, and stands behind the total where none is
+    allowed, in one answer or in all."""
+    n_with, total, most = int((values > 0).sum()), f"{values.sum():,.0f}", f"{number.value:,.0f}"
+    verb, space, rest = (quantity.predicate or f"have {quantity.name}").partition(" ")
+    known = "is known to " if n_with == 1 else "are known to "
+    known_verb = f"{known}{verb}" if number.is_lower_bound else f"{verb}s" if n_with == 1 else verb
+    answers = f"{n_with:,} of {counted(number.n, 'answer')} {known_verb}{space}{rest}"
+    if not n_with:
+        return f"{answers} ({allowed})"
+    least = "at least " * number.is_lower_bound
+    in_all = f"{answers}, {least}{total} {COUNTED[number.unit] if total == '1' else number.unit} in total"
+    if allowed.endswith(" 0"):
+        return f"{in_all} ({allowed}). Most in one answer: {least}{most}"
+    return f"{in_all}. Most in one answer: {least}{most} ({allowed})"
+
+
+def allowed_text(operator: str, limit: float) -> str:
+    return f"{_ALLOWED[operator]} {limit:.12g}"
 
 
 def bound_sentence(
@@ -77,13 +91,13 @@ def bound_sentence(
     return f"{found}: {_WITHIN[operator]} {limit:.12g}, but not all of its interval."
 
 
-def undecided_sentence(
-    found: str, number: Number, operator: str, limit: float, *, n_lower: int, why: str, advice: str
-) -> str:
-    return (
-        f"{found}, and whether it is {_WITHIN[operator]} {limit:.12g} is undecided: for "
-        f"{counted(n_lower, 'case')} only a lower bound is known ({why}); {advice}."
-    )
+def undecided_sentence(found: str, operator: str, limit: float, undecided: str) -> str:
+    """`undecided` is an `undecided_text`."""
+    return f"{found}, and whether it is {_WITHIN[operator]} {limit:.12g} is undecided: {undecided}."
+
+
+def undecided_text(n_lower: int, why: str, advice: str) -> str:
+    return f"for {counted(n_lower, 'case')} only a lower bound is known ({why}); {advice}"
 
 
 def left_out_sentence(n_lower: int, noun: str, why: str) -> str:
