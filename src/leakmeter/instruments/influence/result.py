@@ -606,6 +606,7 @@ _QUANTITIES: Final[Quantities] = (
         "How often the rule of disclosures finds something in a response beside a context of another case, from which "
         "it was not written.",
         lambda cases: None if (alarms := FalseAlarms.of(cases)) is None else alarms.share,
+        sense="quality",
     ),
     Quantity(
         "influence.repeated",

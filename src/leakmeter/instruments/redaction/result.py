@@ -185,12 +185,16 @@ class RedactedDisclosures(Record):
 
 _QUANTITIES: Final[Quantities] = (
     of_response("redact", "Influence of the remaining context on the response.", at("left_nats")),
-    of_response("redact.whole", "Influence of the whole context on the response, before cuts.", at("whole_nats")),
+    replace(
+        of_response("redact.whole", "Influence of the whole context on the response, before cuts.", at("whole_nats")),
+        sense="neither",
+    ),
     Quantity(
         "redact.cut",
         "share of characters",
         "Share of the context that is cut, not counting white space.",
         at("redacted_share"),
+        sense="quality",
     ),
     Quantity(
         "redact.reached",
@@ -199,6 +203,7 @@ _QUANTITIES: Final[Quantities] = (
         at("reached"),
         worse="less",
         usual="mean",
+        sense="quality",
     ),
 )
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from leakmeter.core.plain import counted, excerpt
-from leakmeter.core.quantity import COUNTED, Check, Counterexample, Number, Quantity
+from leakmeter.core.quantity import COUNTED, SHARE_OF_CASES, Check, Counterexample, Number, Quantity
 from leakmeter.core.record import JsonObject
 from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.stats.aggregates import EXTREMES
@@ -133,8 +133,9 @@ def _case(item: Counterexample) -> str:
 
 
 def _own(value: float, unit: str) -> str:
-    """A case's own number: a count has no decimals."""
-    return f"{value:,.0f}" if unit in COUNTED and value.is_integer() else nats_text(value)
+    """A case's own number: a count has no decimals, nor has what is 0 or 1."""
+    is_whole = (unit in COUNTED or unit == SHARE_OF_CASES) and value.is_integer()
+    return f"{value:,.0f}" if is_whole else nats_text(value)
 
 
 def setting_line(name: str, first: Any, second: Any) -> str:
@@ -154,63 +155,66 @@ def incomparable_line(settings: Sequence[JsonObject]) -> str:
     return f"No verdict: the numbers mean different things ({listed})"
 
 
+NO_DIFFERENCE: Final = "no difference beyond chance"
+VERDICT_RULE: Final = (
+    "A number is worse or better, or higher or lower where neither is better, if the 95\u00a0% interval of its "
+    "difference leaves out 0, the difference is above the noise of both runs, and the paired test agrees: p of "
+    "Wilcoxon’s signed-rank test, by Holm’s rule among these numbers, is below 0.05. All else is "
+    f"{NO_DIFFERENCE}."
+)
+_SAYS: Final = {
+    ("leak", "worse"): "leaks more",
+    ("leak", "better"): "leaks less",
+    ("quality", "worse"): "is worse",
+    ("quality", "better"): "is better",
+    ("neither", "higher"): "is higher",
+    ("neither", "lower"): "is lower",
+}
+
+
 def comparison_headline(comparison: JsonObject, first: str = "A", second: str = "B") -> str:
     """What `gating.compare.Comparison.to_dict` says in one sentence of two runs by their names."""
     if comparison["incomparable"]:
         return incomparable_line(comparison["incomparable"])
     tested = [row for row in comparison["quantities"] if row["p_value"] is not None]
-    found = [
-        f"{verdict} in {', '.join(map(_by, rows))}"
-        for verdict in ("worse", "better")
-        if (rows := [row for row in tested if row["verdict"] == verdict])
-    ]
-    n_other = sum(row["verdict"] == "no finding" for row in tested)
-    if found:
-        others = f"; no finding in {n_other:,} other {'quantity' if n_other == 1 else 'quantities'}" if n_other else ""
-        return f"{second} is {' and '.join(found)} than {first}{others}."
     if not tested:
-        return f"No finding: {first} and {second} have no quantity that can be tested."
+        return f"No verdict: {first} and {second} have no number that can be tested."
+    n, noun = len(tested), "number" if len(tested) == 1 else "numbers"
+    by_words = {
+        words: rows
+        for (sense, verdict), words in _SAYS.items()
+        if (rows := [row for row in tested if (row["sense"], row["verdict"]) == (sense, verdict)])
+    }
+    parts = [f"{words}{{}} in {len(rows):,}{{}}: {', '.join(map(_by, rows))}" for words, rows in by_words.items()]
+    if parts:
+        others = "".join(f"; it {part.format('', '')}" for part in parts[1:])
+        return f"{second} {parts[0].format(f' than {first}', f' of {n:,} {noun}')}{others}."
+    alike = f"leaks as much as {first}" if all(row["sense"] == "leak" for row in tested) else f"does not differ from {first}"
+    return f"{second} {alike}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{_few(comparison)}"
+
+
+def _few(comparison: JsonObject) -> str:
+    """What weakens that no difference was found: that there are few cases, or that some changed all the same."""
+    n, changed = comparison["n_pairs"], len(comparison["changed"])
     few = ""
-    if (n := comparison["n_pairs"]) < FEWEST_FOR_INTERVAL:
-        few = f" {counted(n, 'pair')} of cases {'is' if n == 1 else 'are'} few: more can show smaller differences."
-    return f"No finding: {second} does not differ from {first} by more than chance and noise.{few}"
+    if n < FEWEST_FOR_INTERVAL:
+        few = f" {counted(n, 'case')} {'is' if n == 1 else 'are'} few: more can show smaller differences."
+    return f" {changed:,} of {counted(n, 'case')} changed.{few}" if changed else few
 
 
 def _by(row: JsonObject) -> str:
     return f"{excerpt(row['quantity'], _VALUE_AT_MOST)} (by {nats_text(abs(row['difference']))} {row['unit']})"
 
 
-def comparison_lines(comparison: JsonObject) -> list[str]:
-    """Lines of what `gating.compare.Comparison.to_dict` gives, the headline first."""
-    n, first, second, other = (
-        comparison[name] for name in ("n_pairs", "n_only_first", "n_only_second", "n_other_texts")
-    )
-    lines = [comparison_headline(comparison)]
-    lines.append(f"{counted(n, 'case')} in both, {first:,} in A only, {second:,} in B only")
-    if other:
-        lines.append(f"{other:,} with different texts in A and B: the same id, but not the same case")
-    lines += [
-        f"differs: {setting_line(setting['name'], setting['first'], setting['second'])}"
-        for setting in comparison["settings"]
-    ]
-    return [*lines, *map(_moved, comparison["quantities"]), *map(left_out_line, comparison["left_out"])]
+def changed_text(number: JsonObject) -> str:
+    """'influence 4.05 → 101 nats'."""
+    first, second = (_own(number[name], number["unit"]) for name in ("first", "second"))
+    unit = "" if number["unit"] in COUNTED else f" {number['unit']}"
+    return f"{excerpt(number['quantity'], _VALUE_AT_MOST)} {first} → {second}{unit}"
 
 
 def left_out_line(left_out: JsonObject) -> str:
     return f"{left_out['quantity']}: {left_out_sentence(left_out['n_pairs'], 'pair', left_out['why'])}"
-
-
-def _moved(row: JsonObject) -> str:
-    means = f"{row['quantity']}, {row['unit']}: {nats_text(row['first'])} in A, {nats_text(row['second'])} in B"
-    if row["difference"] is None:
-        return means
-    moved = f"{means}, by {nats_in(row['difference'], row['interval'])}"
-    if row["p_value"] is None:
-        return moved
-    return (
-        f"{moved}, p {row['holm_p_value']:.2g}, effect {nats_text(row['rank_biserial'])}, "
-        f"{counted(row['n_pairs'], 'pair')}: {row['verdict']}"
-    )
 
 
 def to_junit(checks: Sequence[Check]) -> bytes:
