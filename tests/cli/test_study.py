@@ -428,8 +428,8 @@ def test_an_interrupted_count(cli: Call, generations: Callable[..., Path], monke
     assert "Interrupted: 2 of 4 responses are measured, and all numbers here are for these." in ended.out
     assert "50.00" in ended.out
     assert ended.err == "leakmeter: interrupted; nothing is kept, and the same command starts again\n"
-    assert [line.partition(", under")[0] for line in lines] == [
-        f"responses: {n} of 4, 1 repeat their contexts, as published" for n in (1, 2)
+    assert [line.partition(" · under")[0] for line in lines] == [
+        f"responses: {n} of 4 · 1 repeat their contexts, as published" for n in (1, 2)
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_format
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
@@ -28,8 +27,6 @@ _GAP: Final = 2
 """Between two columns of a table."""
 _NARROWEST: Final = 40
 """Width from which a part of a word is divided too."""
-_PARTS: Final = re.compile(r"[^\s_./:-]*[\s_./:-]*", re.ASCII)
-"""Parts of a text between which it may be folded."""
 
 
 def query(
@@ -157,11 +154,13 @@ def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
         from rich.table import Table
         from rich.text import Text
 
+        from leakmeter.report.console import folded
+
         table = Table(box=None, pad_edge=False)
         for name, width, is_number in zip(names, widths, numeric, strict=True):
-            table.add_column(Text(_folded(name, width)), justify="right" if is_number else "left", min_width=width)
+            table.add_column(Text(folded(name, width)), justify="right" if is_number else "left", min_width=width)
         for row in cells:
-            table.add_row(*(Text(_folded(cell, width)) for cell, width in zip(row, widths, strict=True)))
+            table.add_row(*(Text(folded(cell, width)) for cell, width in zip(row, widths, strict=True)))
         console.print(table)
     if next(rows, None) is not None:
         output.tell(f"the first {_SHOWN_ROWS} rows; --json or --csv writes all")
@@ -174,6 +173,8 @@ def _widths(
     words and parts of words. None where they do not fit."""
     from rich.cells import cell_len
 
+    from leakmeter.report.console import parts_of
+
     room = width - _GAP * max(0, len(names) - 1)
     longest = [max((cell_len(row[i]) for row in cells), default=0) for i in range(len(names))]
     most = [max(cell_len(name), n) for name, n in zip(names, longest, strict=True)]
@@ -182,7 +183,7 @@ def _widths(
     least = list[int]()
     for number, (name, is_number) in enumerate(zip(names, numeric, strict=True)):
         texts = [name] if is_number else [name, *(row[number] for row in cells)]
-        parts = (min(cell_len(part.rstrip()), _NARROWEST) for text in texts for part in _PARTS.findall(text))
+        parts = (min(cell_len(part.rstrip()), _NARROWEST) for text in texts for part in parts_of(text))
         least.append(max([longest[number] if is_number else 1, *parts]))
     if sum(least) > room:
         return None
@@ -190,19 +191,6 @@ def _widths(
     while sum(least) < room and (wanting := [i for i in range(len(names)) if least[i] < most[i]]):
         least[min(wanting, key=least.__getitem__)] += 1
     return least
-
-
-def _folded(text: str, width: int) -> str:
-    """A text in lines of at most that width, ended behind spaces and marks such as '_' where there are some."""
-    from rich.cells import cell_len, chop_cells
-
-    lines = [""]
-    for part in _PARTS.findall(text):
-        for piece in chop_cells(part, width) if cell_len(part.rstrip()) > width else [part]:
-            if lines[-1] and cell_len(lines[-1] + piece.rstrip()) > width:
-                lines.append("")
-            lines[-1] += piece
-    return "\n".join(line.rstrip() for line in lines)
 
 
 def _print_records(names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:

@@ -211,11 +211,13 @@ def print_results(
 
 
 def print_report(report: Report, *, explain: bool, show_secrets: bool = False) -> None:
-    """Print a report, without what is to be read of keys and passwords unless they are shown."""
+    """Print a report, without what is to be read of keys and passwords unless they are shown, its headline at the end
+    too where it is longer than a screen."""
     from leakmeter.report import console as drawn
     from leakmeter.report.masked import masked
 
-    console().print(drawn.view(report if show_secrets else masked(report, report.secrets), explain=explain))
+    shown = report if show_secrets else masked(report, report.secrets)
+    console().print(drawn.view(shown, explain=explain, ends_with_headline=True))
 
 
 def print_tables(tables: StudyTables, *, explain: bool) -> None:

@@ -28,7 +28,7 @@ def checked_by(check: Callable[[], None]) -> Iterator[None]:
 
 
 SECONDS: Final = 10.0
-MOMENT: Final = 1.5
+MOMENT: Final = 0.7
 """Seconds that nobody minds to wait without a word."""
 
 

@@ -631,7 +631,7 @@ class InfluenceResult(ContextResult):
     quantities: ClassVar = _QUANTITIES
     so_far: ClassVar = (
         SoFar(
-            "{:,.0f} with personal or secret disclosures",
+            "{:,.0f} with personal or secret data",
             lambda case: any(leak.is_sensitive for leak in case.disclosed),
             sum,
         ),
