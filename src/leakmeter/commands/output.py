@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import sys
+import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -98,8 +100,12 @@ def _own_files() -> Iterator[Path]:
 
 
 def tell(line: str) -> None:
-    """A line on standard error, at once."""
-    sys.stderr.write(f"{visible(as_given(line))}\n")
+    """A line on standard error, at once; on a terminal it is broken between words."""
+    text = visible(as_given(line))
+    if sys.stderr.isatty():
+        columns = shutil.get_terminal_size().columns
+        text = textwrap.fill(text, max(columns, 20), break_long_words=False, break_on_hyphens=False)
+    sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 

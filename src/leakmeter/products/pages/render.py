@@ -214,12 +214,12 @@ def comparison_blocks(record: JsonObject, first: str, second: str) -> Iterator[b
     n, other = record["n_pairs"], record["n_other_texts"]
     only = [f"{record[f'n_only_{which}']:,} only in {name}" for which, name in (("first", first), ("second", second))]
     others = f"; {other:,} of them with other texts: the same id, but not the same case" if other else ""
-    yield b.Text(f"{n:,} case{'s are' if n != 1 else ' is'} in both, {' and '.join(only)}{others}.", detail=False)
+    yield b.Text(f"{n:,} case{'s are' if n != 1 else ' is'} in both, {' and '.join(only)}{others}.")
     for entry in record["settings"]:
         line = setting_line(entry["name"], entry["first"], entry["second"])
-        yield b.Text(("Set otherwise: ", b.Untrusted(line)), "soft", detail=False)
+        yield b.Text(("Set otherwise: ", b.Untrusted(line)))
     for entry in record["left_out"]:
-        yield b.Text(b.Untrusted(left_out_line(entry)), "soft", detail=False)
+        yield b.Text(b.Untrusted(left_out_line(entry)))
     if record["changed"]:
         yield b.table_of(
             record["changed"],
@@ -248,7 +248,7 @@ def comparison_blocks(record: JsonObject, first: str, second: str) -> Iterator[b
 def rule_of(records: Iterable[JsonObject]) -> Iterator[b.Block]:
     """When a number is called worse or better, where some are compared."""
     if any(not record["incomparable"] for record in records):
-        yield b.Text(VERDICT_RULE, "soft", detail=False)
+        yield b.Text(VERDICT_RULE, "soft")
 
 
 def _changed_cell(case: JsonObject) -> str:
