@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
@@ -17,7 +17,11 @@ from leakmeter.commands import output
 from leakmeter.commands.options import FlagOption
 from leakmeter.core.plain import csv_writer, excerpt, visible
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.report.masked import hidden
 from leakmeter.results.limits import DEFAULT_LIMITS, QueryLimits
+
+if TYPE_CHECKING:
+    from leakmeter.results.query import SqlAnswer
 
 LimitOptions = Annotated[QueryLimits, Parameter(name="*")]
 SCHEMA_COLUMNS: Final = ("view", "column", "type", "about")
@@ -37,6 +41,7 @@ def query(
     schema: FlagOption = False,
     json: FlagOption = False,
     csv: FlagOption = False,
+    show_secrets: FlagOption = False,
     limits: LimitOptions = DEFAULT_LIMITS,
 ) -> None:
     """Query finished runs in SQL.
@@ -60,11 +65,15 @@ def query(
         Write one JSON object a row; null is missing, and an infinite number the text "Infinity".
     csv
         Write comma-separated values, with a line of names first.
+    show_secrets
+        Write keys and passwords whole into a table; otherwise it has their first characters alone.
     """
     check_options(sql, schema=schema, json=json, csv=csv)
     if sql is not None:
-        columns, rows = _answer(sql, runs, limits)
-        write_rows(columns, rows, json=json, csv=csv)
+        answer = _answer(sql, runs, limits)
+        # JSON and CSV are data, and have them whole, as the run has.
+        secrets = () if json or csv or show_secrets else answer.secrets()
+        write_rows(answer.columns, answer.rows, json=json, csv=csv, secrets=secrets)
         return
     from leakmeter.results.query import all_views
 
@@ -84,14 +93,17 @@ def check_options(sql: str | None, *, schema: bool, json: bool, csv: bool) -> No
         raise UsageError("give either a query, in quotation marks, or --schema")
 
 
-def write_rows(columns: Sequence[str], rows: Iterator[Sequence[Any]], *, json: bool, csv: bool) -> None:
-    """Rows on standard output: as objects, as fields with commas between them, or as a table of the first ones."""
+def write_rows(
+    columns: Sequence[str], rows: Iterator[Sequence[Any]], *, json: bool, csv: bool, secrets: Sequence[str] = ()
+) -> None:
+    """Rows on standard output: as objects, as fields with commas between them, or as a table of the first ones in which
+    these secrets are not to be read."""
     if json:
         _write_json(columns, rows)
     elif csv:
         _write_csv(columns, rows)
     else:
-        _write_table(columns, rows)
+        _write_table(columns, rows, sorted(secrets, key=len, reverse=True))
 
 
 def _show_schema(rows: Iterable[Sequence[Any]]) -> None:
@@ -106,7 +118,7 @@ def _show_schema(rows: Iterable[Sequence[Any]]) -> None:
         output.console().print(table)
 
 
-def _answer(sql: str, root: Path, limits: QueryLimits) -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
+def _answer(sql: str, root: Path, limits: QueryLimits) -> SqlAnswer:
     from leakmeter.engine.storage.catalogue import complete_runs
     from leakmeter.results.query import ask
 
@@ -119,7 +131,7 @@ def _answer(sql: str, root: Path, limits: QueryLimits) -> tuple[Sequence[str], I
     answer = ask(sql, run_paths, limits)
     for problem in answer.left_out:
         output.tell(f"left out {problem}")
-    return answer.columns, answer.rows
+    return answer
 
 
 def _write_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -138,10 +150,10 @@ def _write_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         writer.writerow([visible(cell) if is_terminal and isinstance(cell, str) else cell for cell in cells])
 
 
-def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
+def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]], secrets: Sequence[str]) -> None:
     first = list(islice(rows, _SHOWN_ROWS))
     names = [excerpt(name, _WIDEST) for name in columns]
-    cells = [[_shown(value) for value in row] for row in first]
+    cells = [[_shown(value, secrets) for value in row] for row in first]
     numeric = [
         bool(first) and all(isinstance(row[number], (int, float, Decimal, type(None))) for row in first)
         for number in range(len(columns))
@@ -209,10 +221,13 @@ def _print_records(names: Sequence[str], cells: Sequence[Sequence[str]]) -> None
         console.print(table)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, secrets: Sequence[str]) -> str:
     if value is None:
         return ""
-    return f"{value:.6g}" if isinstance(value, float) else excerpt(str(value), _WIDEST)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    # Before the excerpt, which may cut a secret in two.
+    return excerpt(hidden(str(value), secrets) if secrets else str(value), _WIDEST)
 
 
 def _plain(value: Any) -> Any:

@@ -79,13 +79,6 @@ def personal(case: InfluenceResult) -> list[Disclosure]:
     return sorted(leaks, key=lambda d: (permitted.ORDER[d.allowed], -(shown_nats(d) or 0.0)))
 
 
-def secrets(case: InfluenceResult) -> Iterator[str]:
-    """Keys and passwords that a response says, as it and the documents write them."""
-    for disclosure in case.disclosures:
-        if disclosure.kind == shapes.KEY or disclosure.kind in pack.secrets():
-            yield from (disclosure.text, *(source.text for source in disclosure.sources))
-
-
 def retold(case: InfluenceResult) -> list[Disclosure]:
     """Other content, in other words or drawn from several pieces, most nats first."""
     return sorted(

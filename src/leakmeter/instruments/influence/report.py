@@ -165,7 +165,6 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
         notes=notes,
         guide_to="piece",
         has_posteriors=any(drawn),
-        secrets=[secret for case in cases for secret in disclosure_report.secrets(case)],
     )
 
 

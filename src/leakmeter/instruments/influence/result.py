@@ -766,6 +766,11 @@ class InfluenceResult(ContextResult):
         return tuple(disclosure for disclosure in self.disclosures if disclosure.evidence is not None)
 
     @property
+    @override
+    def secrets(self) -> tuple[str, ...]:
+        return tuple(text for disclosure in self.disclosures for text in disclosure.secrets)
+
+    @property
     def matrix(self) -> npt.NDArray[np.float64]:
         """τ_i(t), nats: (piece, response token)."""
         rows = [piece.per_token_nats for piece in self.pieces]

@@ -258,6 +258,13 @@ class RedactionResult(ContextResult):
     disclosed: RedactedDisclosures | None = field(default=None, metadata={SELDOM: True})
     """Where pieces were cut for what the response gives away. There only where it is so."""
 
+    @property
+    @override
+    def secrets(self) -> tuple[str, ...]:
+        spans = () if self.disclosed is None else self.disclosed.spans
+        said = () if self.after is None else self.after.disclosures or ()
+        return (*(span.text for span in spans if span.is_secret), *(text for row in said for text in row.secrets))
+
     @classmethod
     def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
