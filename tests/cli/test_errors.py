@@ -70,7 +70,7 @@ def test_an_option_that_cannot_be_used(measure: Call, options: dict[str, Any], s
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["influense"], "no command named 'influense'; did you mean 'influence'? known: 'decode', 'demo', 'doctor', "),
+        (["influense"], "no command named 'influense'; did you mean 'influence'? known: 'influence', 'icl', 'pii', "),
         (["zzz"], "'gate', 'generate', 'icl', 'influence', 'ledger', 'models', 'pii', 'redact', 'report', 'runs', "),
         (["runs", "shov"], "'shov'"),
         (["pyproject.tom"], "'pyproject.tom' is neither a file nor a command; see `leakmeter --help`"),

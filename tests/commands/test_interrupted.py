@@ -52,7 +52,7 @@ STEPS = {
         f"study figure_8 {DECODED} --set cid_lambda=0.5 --set cid_lambda=1",
         3,
         f"cell 2/2 · measuring 9/10 · up to {NATS}",
-        r"Interrupted: 1 of 2 cells are measured, and .* \| 0\.5 \| 10 \|",
+        r"Interrupted: 1 of 2 cells are measured, and .* λ 0\.5 n 10 ",
     ),
     "frontier": (
         "decode frontier --lambda 0.5 1 --data referenced.jsonl --max-new-tokens 3 --model toy",

@@ -227,6 +227,28 @@ def print_report(report: Report, *, explain: bool, show_secrets: bool = False) -
 
 
 def print_tables(tables: StudyTables, *, explain: bool) -> None:
-    from leakmeter.report.console import LEFT_OUT
+    """Print the findings and the tables of a study; with `explain` how they were made too."""
+    from rich.text import Text
 
-    print_plain(tables.markdown() if explain else f"{tables.markdown(brief=True)}\n{LEFT_OUT}\n")
+    from leakmeter.commands.rows import print_rows
+    from leakmeter.commands.studies.tables import numeric_columns
+    from leakmeter.report.console import LEFT_OUT, wrapped
+
+    screen = console()
+
+    def say(line: str, style: str = "") -> None:
+        screen.print(wrapped(Text(visible(line), style), screen.width))
+
+    for line in tables.findings or filter(None, (tables.headline,)):
+        say(line, "bold")
+    for table in tables.tables:
+        say(f"\n{table.title}", "bold underline")
+        if table.rows:
+            print_rows(
+                [visible(head) for head in table.heads],
+                [[visible(cell) for cell in row] for row in table.rows],
+                numeric_columns(table),
+            )
+        for line in table.about if explain else ():
+            say(line, "dim")
+    say(f"\ncommand: {tables.command}" if explain else f"\n{LEFT_OUT}", "dim")
