@@ -50,7 +50,9 @@ class UsageError(LeakmeterError):
 class UnknownNameError(UsageError):
     """A name that nothing answers to; the message lists what exists and guesses what was meant."""
 
-    def __init__(self, kind: str, given: str, known: Iterable[str], *, meant: str = "", is_ordered: bool = False) -> None:
+    def __init__(
+        self, kind: str, given: str, known: Iterable[str], *, meant: str = "", is_ordered: bool = False
+    ) -> None:
         """`meant`: what is known by another word, where no similar name says so. Names that are not `is_ordered` are
         listed by the alphabet."""
         names = list(known) if is_ordered else sorted(known)

@@ -33,7 +33,12 @@ QUANTITIES: tuple[AnyQuantity, ...] = (
         floor=lambda case: case.floor,
         lower_bound=LowerBound(lambda case: case.is_least, "not all was scored", "score all"),
     ),
-    Quantity("leak.right", SHARE_OF_CASES, "Whether it is right.", lambda case: case.right, "less", usual="mean", sense="quality"),
+    Quantity(
+        *("leak.right", SHARE_OF_CASES, "Whether it is right.", lambda case: case.right),
+        worse="less",
+        usual="mean",
+        sense="quality",
+    ),
     Quantity(
         "leak.spans",
         "disclosures",

@@ -37,7 +37,8 @@ def shown(*cases: Any, **more: Any) -> ShownRun:
 def comparison(**more: object) -> dict[str, object]:
     row = {
         "quantity": "influence", "unit": "nats", "first": 1.85, "second": 2.95, "difference": 1.1,
-        "interval": [0.4, 1.9], "p_value": 0.01, "holm_p_value": 0.03, "n_pairs": 117, "verdict": "worse", "sense": "leak",
+        "interval": [0.4, 1.9], "p_value": 0.01, "holm_p_value": 0.03, "n_pairs": 117, "verdict": "worse",
+        "sense": "leak",
     }  # fmt: skip
     settings = [{"name": "prompts.template", "first": "plain", "second": "chat"}]
     number = {"quantity": "influence", "unit": "nats", "first": 1.0, "second": 9.5}

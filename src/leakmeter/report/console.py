@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final, cast
@@ -274,18 +274,18 @@ def short_names(names: Iterable[str], columns: int) -> dict[str, str]:
     """Names on a line of that width, each with its middle, beginning or end left out where it is longer; all as they
     are where they would not stay distinct."""
     long = [name for name in dict.fromkeys(names) if cell_len(name) > columns]
-    cut = {name: name for name in long}
-    common = len(os.path.commonprefix(long))
-    for shorten in (
+    least, most = min(long, default=""), max(long, default="")
+    n_common = next((i for i, (a, b) in enumerate(zip(least, most, strict=False)) if a != b), len(least))
+    ways: tuple[Callable[[str], str], ...] = (
         lambda name: excerpt(name, columns),
-        lambda name: f"…{name[common:][: columns - 1]}",
+        lambda name: f"…{name[n_common:][: columns - 1]}",
         lambda name: f"…{name[1 - columns :]}",
-    ):
+    )
+    for shorten in ways:
         made = {name: shorten(name) for name in long}
         if len(set(made.values())) == len(long) and all(cell_len(short) <= columns for short in made.values()):
-            cut = made
-            break
-    return cut
+            return made
+    return {name: name for name in long}
 
 
 def _heading(phrase: b.Phrase) -> Text:

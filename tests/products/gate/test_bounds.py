@@ -124,7 +124,8 @@ def test_a_usual_aggregate_goes_without_saying_and_a_run_as_a_whole_has_none() -
 @pytest.mark.parametrize("name", ["lake.max", "leak.average", "leak.p100", "leak.right.avg", "max", "."])
 def test_an_unknown_quantity_names_those_there_are(name: str) -> None:
     with pytest.raises(
-        UsageError, match=r"known: 'leak', 'leak.length', 'leak.right', 'leak.spans', 'leak.whole', and after each of them .mean"
+        UsageError,
+        match=r"known: 'leak', 'leak.length', 'leak.right', 'leak.spans', 'leak.whole', and after each of them .mean",
     ):
         check(f"{name} <= 5", run([1.0]))
 

@@ -97,9 +97,7 @@ def test_a_quantity_of_which_no_side_is_better_is_higher_or_lower() -> None:
 def test_cases_that_changed_come_in_the_order_of_the_first_quantity() -> None:
     ids, spans = list("abcdef"), [0.0] * 6
     first = run([1.0, 1.0, 1.0, 1.0, 1.0, None], ids=ids, spans=spans, floor=0.25)
-    second = run(
-        [1.2, 4.0, 0.0, math.inf, 1.0 + 1e-9, 1.0], ids=ids, spans=[0.0, 0.0, 2.0, 0.0, 1.0, 0.0], floor=0.25
-    )
+    second = run([1.2, 4.0, 0.0, math.inf, 1.0 + 1e-9, 1.0], ids=ids, spans=[0.0, 0.0, 2.0, 0.0, 1.0, 0.0], floor=0.25)
     changed = compare(first, second).changed
     # Not what noise or rounding moves, nor what one of them has not; first what no number bounds.
     assert [case.id for case in changed] == ["d", "b", "c", "e"]

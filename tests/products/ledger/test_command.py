@@ -103,7 +103,8 @@ def test_progress_counts_each_measurement_once_and_disclosures_as_they_are_found
     assert ended.code == 0, ended.err
     added = json.loads(ended.out)
     assert added["n_disclosures"] >= 3
-    numbers = [int(re.match(r"measurement (\d+)/6 · 0 answers added · \d+ disclosures$", where)[1]) for where, _ in shown]
+    line = r"measurement (\d+)/6 · 0 answers added · \d+ disclosures$"
+    numbers = [int(re.match(line, where)[1]) for where, _ in shown]
     assert numbers == sorted(numbers)
     assert numbers[0] == 1
     found = [int(where.split(" · ")[2].split()[0]) for where, _ in shown]

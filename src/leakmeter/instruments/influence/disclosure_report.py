@@ -23,7 +23,6 @@ from leakmeter.text.entities import shapes
 from leakmeter.text.entities.encoded import ENCODED
 from leakmeter.text.entities.fields import FIELD
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE
-from leakmeter.text.entities.packs import pack
 from leakmeter.text.entities.values import NOWHERE, RECOGNISED, SEARCHED, is_unexplained
 from leakmeter.text.exemplars import EXEMPLAR
 from leakmeter.text.repeats import is_repeated

@@ -202,9 +202,7 @@ def compare(first: MeasuredCases, second: MeasuredCases, names: Sequence[str] = 
             if n_pairs := sum(bool(ones[i] or twos[j]) for i, j in pairs):
                 left_out.append(LeftOut(quantity.name, n_pairs, quantity.lower_bound.why))
     texts = {case.get("id"): case for case in first.spec.get("cases") or ()}
-    other_texts = {
-        case.get("id") for case in second.spec.get("cases") or () if texts.get(case.get("id"), case) != case
-    }
+    other_texts = {case.get("id") for case in second.spec.get("cases") or () if texts.get(case.get("id"), case) != case}
     together = holm([change.difference.p_value for change in moved])
     of_first, of_second = first.settings(), second.settings()
     settings = differing(of_first, of_second)

@@ -189,8 +189,8 @@ def comparison_headline(comparison: JsonObject, first: str = "A", second: str = 
     if parts:
         others = "".join(f"; it {part.format('', '')}" for part in parts[1:])
         return f"{second} {parts[0].format(f' than {first}', f' of {n:,} {noun}')}{others}."
-    alike = f"leaks as much as {first}" if all(row["sense"] == "leak" for row in tested) else f"does not differ from {first}"
-    return f"{second} {alike}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{_few(comparison)}"
+    alike = "leaks as much as" if all(row["sense"] == "leak" for row in tested) else "does not differ from"
+    return f"{second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{_few(comparison)}"
 
 
 def _few(comparison: JsonObject) -> str:
