@@ -130,6 +130,7 @@ def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[NumberedComparis
                 for number, run in enumerate(runs, 1)
             ),
         ],
+        secrets=[secret for run in runs for secret in run.report.secrets],
         lead="Results of each run, differences between runs of one measure on shared cases, and the whole page of "
         "each run.",
         notes=[
