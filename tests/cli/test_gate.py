@@ -210,7 +210,9 @@ def test_a_build_whose_measurement_ended_early_does_not_pass_by_an_older_run(cli
     os.utime(broken / "spec.json", (2_000_000_000,) * 2)
     (broken / "spec.json").rename(broken / "begun.json")
     refused = cli("gate", *bounds)
-    assert_refused(refused, "a later run of influence is not finished (6 of 6 cases, 2033-05-18 03:33 UTC), and --latest")
+    assert_refused(
+        refused, "a later run of influence is not finished (6 of 6 cases, 2033-05-18 03:33 UTC), and --latest"
+    )
     assert "give its command again, remove it, or name the run" in refused.err
     # One that is older than the last is nobody's build.
     for file in (broken / "begun.json", *broken.glob("measurements-*")):

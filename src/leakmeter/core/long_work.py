@@ -59,9 +59,9 @@ def heartbeat(notify: Callable[[str], None], activity: str, *, every_s: float = 
 
 
 @contextmanager
-def told_if_long(notify: Callable[[str], None], line: str) -> Iterator[None]:
-    """Tell what is being done, once, if it takes longer than a moment."""
-    timer = threading.Timer(MOMENT, notify, [line])
+def told_if_long(notify: Callable[[str], None], line: str, *, after_s: float | None = None) -> Iterator[None]:
+    """Tell what is being done, once, if it takes longer than that, by default a moment."""
+    timer = threading.Timer(MOMENT if after_s is None else after_s, notify, [line])
     timer.daemon = True
     timer.start()
     try:

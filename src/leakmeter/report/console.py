@@ -255,13 +255,15 @@ def wrapped(text: Text, columns: int) -> Text:
 
 
 def folded(text: str, columns: int) -> str:
-    """A text in lines of at most that width, ended behind spaces and marks such as '_' where there are some."""
+    """A text in lines of at most that width, ended between words; a word that is wider is divided behind marks such as
+    '_' where it has some."""
     lines = [""]
-    for part in _PARTS.findall(text):
-        for piece in chop_cells(part, columns) if cell_len(part.rstrip()) > columns else [part]:
-            if lines[-1] and cell_len(lines[-1] + piece.rstrip()) > columns:
-                lines.append("")
-            lines[-1] += piece
+    for word in re.findall(r"\S*\s*", text):
+        for part in _PARTS.findall(word) if cell_len(word.rstrip()) > columns else [word]:
+            for piece in chop_cells(part, columns) if cell_len(part.rstrip()) > columns else [part]:
+                if lines[-1] and cell_len(lines[-1] + piece.rstrip()) > columns:
+                    lines.append("")
+                lines[-1] += piece
     return "\n".join(line.rstrip() for line in lines)
 
 

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from leakmeter.core.files import check_outside_runs, store_errors, write_whole
 from leakmeter.core.plain import n_listed
-from leakmeter.core.quantity import Number
+from leakmeter.core.quantity import COUNTED, Number
 from leakmeter.core.record import JsonObject
 from leakmeter.engine.storage.catalogue import entry_of, label
 from leakmeter.errors import UsageError
@@ -253,7 +253,9 @@ def rule_of(records: Iterable[JsonObject]) -> Iterator[b.Block]:
 
 
 def _changed_cell(case: JsonObject) -> str:
-    numbers = [changed_text(number) for number in case["numbers"]]
+    # What is counted says more than further sums, behind the first.
+    first, *others = case["numbers"]
+    numbers = [changed_text(number) for number in (first, *sorted(others, key=lambda n: n["unit"] not in COUNTED))]
     n = n_listed(len(numbers), _NUMBERS)
     more = f"; and {len(numbers) - n} more" if len(numbers) > n else ""
     return f"{'; '.join(numbers[:n])}{more}{'; another text' if case['has_other_texts'] else ''}"
