@@ -50,9 +50,12 @@ class UsageError(LeakmeterError):
 class UnknownNameError(UsageError):
     """A name that nothing answers to; the message lists what exists and guesses what was meant."""
 
-    def __init__(self, kind: str, given: str, known: Iterable[str], *, meant: str = "") -> None:
-        """`meant`: what is known by another word, where no similar name says so."""
-        names = sorted(known)
+    def __init__(
+        self, kind: str, given: str, known: Iterable[str], *, meant: str = "", is_ordered: bool = False
+    ) -> None:
+        """`meant`: what is known by another word, where no similar name says so. Names that are not `is_ordered` are
+        listed by the alphabet."""
+        names = list(known) if is_ordered else sorted(known)
         # What is given may be a text that slipped into the place of a name.
         given = " ".join(given[: 4 * _LONGEST_NAME].split())
         given = given if len(given) <= _LONGEST_NAME else f"{given[:_LONGEST_NAME]}…"

@@ -203,6 +203,25 @@ def test_a_run_that_a_command_finds_finished_is_the_latest(cli: Call, measured: 
     assert "unit word" in cli("gate", "--latest", *bounds).err
 
 
+def test_a_build_whose_measurement_ended_early_does_not_pass_by_an_older_run(cli: Call, measured: Call) -> None:
+    passing, broken = measured(), measured("--unit", "word")
+    bounds = ("--latest", "--max", "influence.max <= 1e6")
+    os.utime(passing / "spec.json", (1_000_000_000,) * 2)
+    os.utime(broken / "spec.json", (2_000_000_000,) * 2)
+    (broken / "spec.json").rename(broken / "begun.json")
+    refused = cli("gate", *bounds)
+    assert_refused(
+        refused, "a later run of influence is not finished (6 of 6 cases, 2033-05-18 03:33 UTC), and --latest"
+    )
+    assert "give its command again, remove it, or name the run" in refused.err
+    # One that is older than the last is nobody's build.
+    for file in (broken / "begun.json", *broken.glob("measurements-*")):
+        os.utime(file, (999_999_999,) * 2)
+    told = cli("gate", *bounds)
+    assert (told.code, "the last of 1 under 'runs'" in told.err) == (0, True)
+    assert cli("gate", passing, *bounds[1:]).code == 0
+
+
 def test_the_latest_run_that_has_the_quantities(cli: Call, measured: Call, data: Path) -> None:
     """Not the newest of any instrument."""
     older, run = measured("--unit", "word"), measured()

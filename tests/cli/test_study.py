@@ -72,6 +72,7 @@ def study_of(out: Path) -> Path:
 def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Six records have intervals here.
     monkeypatch.setattr("leakmeter.stats.stats.FEWEST_FOR_INTERVAL", N_RECORDS)
+    monkeypatch.setenv("COLUMNS", "400")
     ended = cli(*words_of("figure_8", abstracts, "--set", "factkb=nobody/none", "--explain"))
     assert ended.code == 0, ended.err
     # Quality without its model is left out in one line, whatever the number of cells.
@@ -81,11 +82,18 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path, monkey
     path = study_of(Path("runs"))
     assert path.stat().st_mode & 0o777 == 0o700
     table = (path / "table.md").read_text(encoding="utf-8")
-    assert ended.out == table
-    # Without it, the title, the rows and where the rest is.
+    # A terminal has the rows of the Markdown as a table, and where it is narrow each row by itself; nothing is cut.
+    marked = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")]
+    lines = [line.split() for line in ended.out.splitlines()]
+    for cells in (marked[0], *marked[2:]):
+        assert " ".join(cells).split() in lines
+    monkeypatch.setenv("COLUMNS", "60")
     brief = cli(*words_of("figure_8", abstracts, "--set", "factkb=nobody/none")).out
-    rows = [line for line in table.splitlines() if line.startswith(("|", "#"))]
-    assert [line for line in brief.splitlines() if line] == [*rows, LEFT_OUT]
+    assert brief.splitlines()[-1].strip() == LEFT_OUT
+    assert max(map(len, brief.splitlines())) <= 60
+    spoken = " ".join(brief.split())
+    assert all(" ".join(f"{head} {cell}".split()) in spoken for head, cell in zip(marked[0], marked[2], strict=True))
+    assert not any(said in brief for said in ("|", "seed: 0", "command: "))
     shown = ("command: leakmeter study run figure_8", "seed: 0", "models: toy (weights not hashed", "6 of pubmedqa")
     assert all(said in table for said in shown), table
     rows = rows_of(path / "table.csv")
@@ -129,7 +137,7 @@ def test_a_study_costs_nothing_dry_or_finished(cli: Call, abstracts: Path, monke
     again = cli(*short, "--explain")
     assert (again.code, again.out, "are measured" in again.err) == (0, ended.out, False)
     assert not left_over.exists()
-    assert (study_of(Path("runs")) / "table.md").read_text(encoding="utf-8") == ended.out
+    assert (study_of(Path("runs")) / "table.md").exists()
 
 
 @pytest.mark.long
@@ -218,7 +226,7 @@ def test_what_cannot_be_used_is_one_line(cli: Call, abstracts: Path, more: list[
 def test_replicates_have_a_table_over_seeds(cli: Call, abstracts: Path) -> None:
     ended = cli(*words_of("figure_2c", abstracts, "--set", "replicates=3"))
     assert ended.code == 0, ended.err
-    assert "## Over seeds" in ended.out
+    assert "\nOver seeds\n" in ended.out
     path = study_of(Path("runs"))
     rows, seeds = rows_of(path / "table.csv"), rows_of(path / "seeds.csv")
     assert {(int(row["position"]), int(row["n"])) for row in rows} == {(i, N_RECORDS) for i in range(12)}
@@ -258,9 +266,10 @@ def test_a_study_of_exemplars(cli: Call, moods: list[str], name: str) -> None:
     assert ended.code == 0, ended.err
     assert "mood.toml: 9 queries are available, and the study asks for 100; all are used" in ended.err
     path = study_of(Path("one"))
-    assert ended.out == (path / "table.md").read_text(encoding="utf-8")
-    for said in ("seeds of queries and exemplars: 0 and 0", "queries: 9 of mood.toml", "## Pairs", "Holm"):
+    table = (path / "table.md").read_text(encoding="utf-8")
+    for said in ("seeds of queries and exemplars: 0 and 0", "queries: 9 of mood.toml", "Pairs", "Holm"):
         assert said in ended.out
+        assert said in table
     rows, items = rows_of(path / "table.csv"), rows_of(path / "cell-00.csv")
     pairs = rows_of(path / "comparisons.csv")
     assert len(items) == 9 * 4
@@ -428,8 +437,8 @@ def test_an_interrupted_count(cli: Call, generations: Callable[..., Path], monke
     assert "Interrupted: 2 of 4 responses are measured, and all numbers here are for these." in ended.out
     assert "50.00" in ended.out
     assert ended.err == "leakmeter: interrupted; nothing is kept, and the same command starts again\n"
-    assert [line.partition(", under")[0] for line in lines] == [
-        f"responses: {n} of 4, 1 repeat their contexts, as published" for n in (1, 2)
+    assert [line.partition(" · under")[0] for line in lines] == [
+        f"responses: {n} of 4 · 1 repeat their contexts, as published" for n in (1, 2)
     ]
 
 

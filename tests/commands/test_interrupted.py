@@ -27,11 +27,11 @@ CUT = r"cut up to \d+% of a context"
 DECODED = "--set model=toy --set records=10 --set max_new_tokens=10 --data abstracts.json"
 # A command, of how many cases it is interrupted after the first part, and what it found in these.
 PARTS = {
-    "influence": (TOLD, "1 of 3", "1 with personal or secret disclosures"),
-    "redact": ("redact --data told.jsonl --max-loss 0.2", "1 of 3", rf"{CUT}, \d not reached"),
+    "influence": (TOLD, "1 of 3", "1 with personal or secret data"),
+    "redact": ("redact --data told.jsonl --max-loss 0.2", "1 of 3", rf"{CUT} · \d not reached"),
     "redact --disclosures": (
         *("redact --data told.jsonl --disclosures", "1 of 3"),
-        rf"{CUT}, \d disclosures left, \d not reached",
+        rf"{CUT} · \d disclosures left · \d not reached",
     ),
     "icl": (f"icl {OWN}", "32 of 34", f"loss up to {NATS}"),
     "susceptibility": ("susceptibility --queries many.jsonl --contexts contexts.jsonl", "8 of 34", f"up to {NATS}"),
@@ -40,10 +40,10 @@ PARTS = {
         r"\d with p ≤ 0\.05 or said word for word",
     ),
     "decode": (f"decode --lambda 0.5 {DRAWN}", "8 of 34", f"up to {NATS}"),
-    "decode --epsilon": (f"decode --epsilon 1 --seed 1 {DRAWN}", "1 of 34", f"up to {NATS}, bound of all 3.00 nats"),
-    "generate": (f"generate --seed 3 {BATCHES}", "1 of 3", f"measured up to {NATS}, bound up to {NATS}"),
+    "decode --epsilon": (f"decode --epsilon 1 --seed 1 {DRAWN}", "1 of 34", f"up to {NATS} · bound of all 3.00 nats"),
+    "generate": (f"generate --seed 3 {BATCHES}", "1 of 3", f"measured up to {NATS} · bound up to {NATS}"),
     # Without a seed the guarantee is of all of it.
-    "generate by a secret": (f"generate {BATCHES}", None, f"measured up to {NATS}, bound up to {NATS}"),
+    "generate by a secret": (f"generate {BATCHES}", None, f"measured up to {NATS} · bound up to {NATS}"),
 }
 # A command that has several runs, or a part of one; after how many parts it is interrupted; what progress says then;
 # and what is shown: None where a line says what is kept.
@@ -51,23 +51,23 @@ STEPS = {
     "study": (
         f"study figure_8 {DECODED} --set cid_lambda=0.5 --set cid_lambda=1",
         3,
-        f"cell 2/2, case 9/10, up to {NATS}",
-        r"Interrupted: 1 of 2 cells are measured, and .* \| 0\.5 \| 10 \|",
+        f"cell 2/2 · measuring 9/10 · up to {NATS}",
+        r"Interrupted: 1 of 2 cells are measured, and .* λ 0\.5 n 10 ",
     ),
     "frontier": (
         "decode frontier --lambda 0.5 1 --data referenced.jsonl --max-new-tokens 3 --model toy",
         3,
-        f"setting 2/2, case 9/10, up to {NATS}",
+        f"setting 2/2 · measuring 9/10 · up to {NATS}",
         r"ROUGE-L F1: one setting cannot be compared.* 0\.5 .* ! Interrupted: 1 of 2 settings are measured, and all",
     ),
     "icl select": (
         f"icl select {OWN} --max-queries 4 --moves add --pool queries.jsonl --max-steps 2 --model toy",
         4,
-        f"list 5/9 at most, case 1/2, lowest ICLInf {NATS}",
+        f"list 5/9 at most · measuring 1/2 · lowest ICLInf {NATS}",
         rf"ICLInf is {NATS}; it was [\d.]+\..* Exemplars now, in order: n3, n4, n5, n6, n2 "
         r"! Interrupted: 1 of at most 2 steps taken, and all numbers here are of the 2 queries that choose",
     ),
-    "a slice": (f"{TOLD} --part 2/2 --model toy", 1, "case 2/2, 1 with personal or secret disclosures", None),
+    "a slice": (f"{TOLD} --part 2/2 --model toy", 1, "measuring 2/2 · 1 with personal or secret data", None),
 }
 
 
@@ -101,7 +101,7 @@ def interrupted(cli: Call, folder: None, monkeypatch: pytest.MonkeyPatch) -> Cal
 
         def tell(progress_line: str) -> None:
             lines.append(progress_line)
-            if re.match(rf"{awaited}, [\d,]+ tokens", progress_line):
+            if re.match(rf"{awaited} · [\d:]+( gone|, about [\d:]+ left( at most)?) · [\d,]+ tokens", progress_line):
                 is_told.set()
 
         def write_and_end(self: RunDirectory, number: int, *part: Any) -> None:
@@ -126,7 +126,7 @@ def interrupted(cli: Call, folder: None, monkeypatch: pytest.MonkeyPatch) -> Cal
 @pytest.mark.parametrize("name", PARTS)
 def test_what_is_done_is_told(interrupted: Call, name: str) -> None:
     line, how_many, finding = PARTS[name]
-    ended = interrupted(f"{line} --model toy", 1, rf"case \d+/\d+, {finding}")
+    ended = interrupted(f"{line} --model toy", 1, rf"measuring \d+/\d+ · {finding}")
     if how_many is None:
         assert ended.out == ""
         assert "1 of 3 cases are measured" in ended.err

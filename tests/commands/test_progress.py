@@ -43,16 +43,17 @@ def test_a_line_a_case_and_of_each_cell(said: Said) -> None:
         for number in range(3):
             callbacks.on_case(number, "note of Anna")
             said.wait_for(number + 1)
-    left = r"(, (about [\d.]+ (s|min|h)|under 1 s) left)?"
-    assert [re.fullmatch(rf"case (\d)/1,200{left}", line)[1] for line in said.lines] == [*"123"]
-    assert said.lines[2].endswith(" left")
+    times = r" · \d:\d\d(, about [\d:]+ left| gone)"
+    kept = r"( · \d from the score cache)?"
+    assert [re.fullmatch(rf"measuring (\d)/1,200{times}{kept}", line)[1] for line in said.lines] == [*"123"]
+    assert " left" in said.lines[2]
     with progress.study_progress({0: 1.0, 1: 3.0}) as state:
         for number in (0, 1):
             with state.watching(number, Toy(), 2, {"{:.0f} found": number}) as callbacks:
                 callbacks.on_case(1, "note of Anna")
                 said.wait_for(number + 4)
-    assert re.match(r"cell 1/2, case \d/2, 0 found", said.lines[3])
-    assert said.lines[-1].startswith("cell 2/2, case ")
+    assert re.match(r"cell 1/2 · measuring \d/2 · 0 found", said.lines[3])
+    assert said.lines[-1].startswith("cell 2/2 · measuring ")
 
 
 def test_the_rest_takes_as_long_as_what_was_not_read() -> None:
@@ -61,26 +62,53 @@ def test_the_rest_takes_as_long_as_what_was_not_read() -> None:
         callbacks.on_case(60, "read before")
         assert state.left(10.0) == ""
         callbacks.on_case(80, "measured")
-        assert state.left(10.0) == ", about 10 s left"
+        assert state.left(10.0) == ", about 0:10 left"
 
 
-def test_a_terminal_says_which_time_is_which_and_cuts_none() -> None:
+def test_a_terminal_cuts_nothing_and_has_a_bar_where_there_is_room() -> None:
     state = progress._State({0: 100.0})
-    with state.watching(0, Toy(), 100, {}) as callbacks:
+    found = {"{:,.0f} with personal or secret data": 9.0}
+    with state.watching(0, Toy(), 100, found) as callbacks:
         callbacks.on_case(0, "first")
+        assert progress.drawn_line(state, 75.0, 200).startswith(
+            "measuring 1/100 · 9 with personal or secret data · 1:15 gone ░"
+        )
+        state.backend.n_tokens_run = 30_000
         callbacks.on_case(50, "measured")
-        # Nothing had to be run: no pace is shown.
-        assert progress._times(state, 75.0, 80) == "1:15 gone, about 75 s left"
-        state.n_run_before = 30_000
-        whole = "1:15 gone, about 75 s left, 30,000 tokens, 400 a second"
+        whole = (
+            "measuring 51/100 · 9 with personal or secret data · 1:15, about 1:15 left · 30,000 tokens, 400 a second"
+        )
+        short = whole.partition(" · 30,")[0]
         for width, said in (
-            (80, whole),
-            (len(whole) - 1, whole.partition(", 30,")[0]),
-            (12, "1:15 gone"),
-            (3, ""),
+            (len(whole) + 9, f"{whole} ████░░░░"),
+            # A bar is worth more than the pace.
+            (len(whole) + 8, f"{short} █░"),
+            (len(short) + 9, f"{short} ████░░░░"),
+            (len(short) + 8, short),
+            (len(short), short),
+            (len(short) - 1, "measuring 51/100 · 1:15, about 1:15 left ███████████████░░░░░░░░░░░░░░░░"),
+            (20, "measuring 51/100"),
+            (5, "measu"),
             (-9, ""),
         ):
-            assert progress._times(state, 75.0, width) == said
+            line = progress.drawn_line(state, 75.0, width)
+            assert len(line) <= max(width, 0)
+            assert line.rstrip("█░ ") == said.rstrip("█░ ")
+            assert ("█" in line) is ("█" in said)
+
+
+def test_cases_of_which_nothing_had_to_be_run_are_counted() -> None:
+    state, model = progress._State({0: 100.0}), Toy()
+    with state.watching(0, model, 100, {}) as callbacks:
+        callbacks.on_case(10, "the first that is not read")
+        callbacks.on_case(11, "kept")
+        callbacks.on_case(12, "kept")
+        model.n_tokens_run += 100
+        callbacks.on_case(13, "run")
+        assert state.n_kept == 2
+        assert " · 2 from the score cache · 100 tokens, " in next(state.lines(2.0))
+        model.n_tokens_run += 100
+    assert [progress._clock(seconds) for seconds in (0.4, 61.0, 7_325.0)] == ["0:00", "1:01", "2:02:05"]
 
 
 def test_work_that_grows_has_one_count_and_a_time_left_once_all_is_known() -> None:
@@ -89,12 +117,12 @@ def test_work_that_grows_has_one_count_and_a_time_left_once_all_is_known() -> No
         with work.pass_of(Toy(), 2) as callbacks:
             callbacks.on_case(1, "note of Anna")
             work.show({"{:,.0f} disclosures": 3})
-            assert (work.where, work.left(9.0)) == ("measurement 2/4 or more, 3 disclosures", "")
+            assert (work.where, work.found, work.left(9.0)) == ("measurement 2/4 or more", " · 3 disclosures", "")
         work.expect(2, goes_on=False)
         with work.pass_of(Toy(), 4) as callbacks:
             callbacks.on_case(1, "note of Anna")
-            assert work.where == "measurement 4/6, 3 disclosures"
-            assert work.left(6.0) == ", about 9 s left"
+            assert next(work.lines(6.0)) == "measurement 4/6 · 3 disclosures · 0:06, about 0:09 left"
+            assert work.left(6.0) == ", about 0:09 left"
 
 
 def test_long_work_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +141,7 @@ def test_counting(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     with progress.counting("documents read") as count:
         count(1_000, 2_000)
-    assert said.lines == ["documents read: 1,000 of 2,000, under 1 s left"]
+    assert said.lines == ["documents read: 1,000 of 2,000 · under 1 s left"]
     monkeypatch.setattr(progress, "LINE_SECONDS", 10.0)
     with progress.counting("documents read") as count:
         count(2_000, 2_000)

@@ -139,6 +139,7 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(folder)
     # On a busy machine any command may take long enough to say how far it is.
     monkeypatch.setattr("leakmeter.commands.progress.LINE_SECONDS", 3600.0)
+    monkeypatch.setattr("leakmeter.core.long_work.MOMENT", 3600.0)
 
     def call(*arguments: object) -> Ended:
         capsys.readouterr()

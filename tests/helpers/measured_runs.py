@@ -21,6 +21,7 @@ class Leak:
     whole: float | None
     is_least: bool = False
     spans: float | None = None
+    length: float | None = None
 
 
 QUANTITIES: tuple[AnyQuantity, ...] = (
@@ -32,7 +33,12 @@ QUANTITIES: tuple[AnyQuantity, ...] = (
         floor=lambda case: case.floor,
         lower_bound=LowerBound(lambda case: case.is_least, "not all was scored", "score all"),
     ),
-    Quantity("leak.right", SHARE_OF_CASES, "Whether it is right.", lambda case: case.right, "less", usual="mean"),
+    Quantity(
+        *("leak.right", SHARE_OF_CASES, "Whether it is right.", lambda case: case.right),
+        worse="less",
+        usual="mean",
+        sense="quality",
+    ),
     Quantity(
         "leak.spans",
         "disclosures",
@@ -42,7 +48,9 @@ QUANTITIES: tuple[AnyQuantity, ...] = (
             lambda case: case.is_least and case.spans is not None, "not all was scored", "score all"
         ),
         usual="max",
+        predicate="leak spans",
     ),
+    Quantity("leak.length", "tokens", "How long it is.", lambda case: case.length, sense="neither"),
     RunQuantity("leak.whole", "share", "What leaks of all.", lambda cases: max(case.whole for case in cases)),
 )
 
@@ -53,6 +61,7 @@ def run(
     ids: Sequence[str] | None = None,
     right: Sequence[float | None] | None = None,
     spans: Sequence[float | None] | None = None,
+    length: Sequence[float | None] | None = None,
     whole: float | None = 0.5,
     floor: float = 0.0,
     least: Sequence[int] = (),
@@ -62,9 +71,9 @@ def run(
 ) -> MeasuredCases:
     names = [f"case {number}" for number in range(len(leaks))] if ids is None else list(ids)
     cases = tuple(
-        Leak(id_, leak, floor, is_right, whole, number in least, n_spans)
-        for number, (id_, leak, is_right, n_spans) in enumerate(
-            zip(names, leaks, right or [None] * len(leaks), spans or [None] * len(leaks), strict=True)
+        Leak(id_, leak, floor, is_right, whole, number in least, n_spans, n_tokens)
+        for number, (id_, leak, is_right, n_spans, n_tokens) in enumerate(
+            zip(names, leaks, *(values or [None] * len(leaks) for values in (right, spans, length)), strict=True)
         )
     )
     spec = {

@@ -98,23 +98,3 @@ def test_settings_and_hostile_words() -> None:
     assert {"\x1b", "\x07", "\n"}.isdisjoint(line)
     assert "[red]" in line
     assert len(line) < 200
-
-
-def test_lines_of_a_comparison() -> None:
-    row = {"quantity": "leak", "unit": "nats", "first": 1.0, "second": math.inf, "difference": math.inf}
-    tested = {"interval": None, "p_value": 0.01, "holm_p_value": 0.02, "rank_biserial": 1.0, "n_pairs": 1}
-    whole = {"quantity": "w", "unit": "F1", "first": None, "second": 0.5, "difference": None}
-    untested = {"interval": None, "p_value": None, "n_pairs": 1}
-    told = {
-        "n_pairs": 1, "n_only_first": 2, "n_only_second": 0, "n_other_texts": 1,
-        "settings": [{"name": "version", "first": "1", "second": "2"}], "incomparable": [], "left_out": [],
-        "quantities": [{**row, **tested, "verdict": "worse"}, {**whole, **untested}],
-    }  # fmt: skip
-    assert words.comparison_lines(told) == [
-        "B is worse in leak (by ∞ nats) than A.",
-        "1 case in both, 2 in A only, 0 in B only",
-        "1 with different texts in A and B: the same id, but not the same case",
-        "differs: version: 1, then 2",
-        "leak, nats: 1.00 in A, ∞ in B, by ∞, p 0.02, effect 1.00, 1 pair: worse",
-        "w, F1: – in A, 0.50 in B",
-    ]

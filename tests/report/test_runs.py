@@ -38,9 +38,13 @@ def comparison(**more: object) -> dict[str, object]:
     row = {
         "quantity": "influence", "unit": "nats", "first": 1.85, "second": 2.95, "difference": 1.1,
         "interval": [0.4, 1.9], "p_value": 0.01, "holm_p_value": 0.03, "n_pairs": 117, "verdict": "worse",
+        "sense": "leak",
     }  # fmt: skip
     settings = [{"name": "prompts.template", "first": "plain", "second": "chat"}]
-    told = {"n_pairs": 117, "n_other_texts": 0, "settings": settings, "incomparable": [], "left_out": []}
+    number = {"quantity": "influence", "unit": "nats", "first": 1.0, "second": 9.5}
+    changed = [{"id": "t13", "has_other_texts": True, "numbers": [number]}]
+    counts = {"n_pairs": 117, "n_other_texts": 0, "n_only_first": 0, "n_only_second": 3}
+    told = {**counts, "settings": settings, "incomparable": [], "left_out": [], "changed": changed}
     return {**told, "quantities": [row], **more}
 
 
@@ -63,10 +67,12 @@ def test_runs_stand_side_by_side_and_their_pages_lie_within() -> None:
     page = page_of(*runs, comparisons=[(0, 1, comparison())])
     text = text_of(page)
     for said in (
-        "3 runs", "Run 2 is worse in influence (by 1.10 nats) than run 1.",
-        "The contexts changed 120 responses.", "Run 2 less run 1 117 cases are in both.", "runs/second",
+        "3 runs", "Run 2 leaks more than run 1 in 1 of 1 number: influence (by 1.10 nats).",
+        "The contexts changed 120 responses.", "runs/second",
+        "Run 2 less run 1 117 cases are in both, 0 only in Run 1 and 3 only in Run 2.",
+        "Case Changed t13 influence 1.00 → 9.50 nats; another text", "is below 0.05. All else is no difference beyond",
         "influence.mean Influence of the context. nats 7.31 [5.20, 9.90] 120 7.31 [5.20, 9.90] 120",
-        "prompts.template: plain, then chat", "influence nats 1.85 2.95 1.10 [0.40, 1.90] 0.03 117 worse",
+        "prompts.template: plain, then chat", "influence, nats 1.85 2.95 1.10 [0.40, 1.90] 0.03 worse",
     ):  # fmt: skip
         assert said in text
     assert pages_within(page) == [html.page(report([clinic()]))] * 2 + [html.page(report([small(1)]))]

@@ -418,9 +418,12 @@ def _no_command(error: UnknownCommandError) -> str:
         )
     if not chain and (path.suffix or len(path.parts) > 1):
         return f"'{excerpt(word, 60)}' is neither a file nor a command; see `leakmeter --help`"
-    commands = [name for name in error.app or () if not name.startswith("-")]
-    group = f" of `{' '.join(('leakmeter', *chain))}`" if chain else ""
-    return str(UnknownNameError(f"command{group}", word, commands))
+    known = [name for name in error.app or () if not name.startswith("-")]
+    if chain:
+        return str(UnknownNameError(f"command of `{' '.join(('leakmeter', *chain))}`", word, known))
+    # As `leakmeter --help` has them: the main ones first.
+    shown_order = sorted(commands(), key=lambda command: (_GROUPS.index(command.group), command.order))
+    return str(UnknownNameError("command", word, [command.name for command in shown_order], is_ordered=True))
 
 
 def _word_too_many(error: UnusedCliTokensError) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,7 +56,7 @@ def gate(
         is allowed too.
     latest
         Of the directory's runs that have the quantities of all bounds and of the baseline, take the one that a command
-        finished last, or found finished, and print which one it is.
+        finished last, or found finished, and print which one it is. If a later run of these is not finished, refuse.
     upper
         Upper bound, such as "influence.disclosures.personal <= 0"; repeat for further bounds.
     lower
@@ -176,6 +176,7 @@ def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
             "their own, or name the run"
         )
     last = max(fitting, key=lambda path: RunDirectory(path).last_ended)
+    _refuse_older(last, roots, having)
     entry = entries[last]
     # Not by its name, which is a hash of private texts.
     n = "1 case" if entry.n_cases == 1 else f"{entry.n_cases:,} cases"
@@ -185,6 +186,24 @@ def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
     scope = "" if len(fitting) == len(paths) else " with these quantities"
     output.tell(f"run 1: {about}{again}: the last of {len(fitting)}{scope} under {_places(roots)}")
     return last
+
+
+def _refuse_older(last: Path, roots: Sequence[Path], measures: Container[str | None]) -> None:
+    """`UsageError` where a later run of one of the measures is not finished: a build whose measurement ended early
+    would pass by the run of an earlier build."""
+    from leakmeter.engine.storage.catalogue import entry_of, moment, unfinished_runs
+    from leakmeter.engine.storage.rundir import RunDirectory
+
+    ended = RunDirectory(last).last_ended
+    for path in (path for root in roots for path in unfinished_runs(root)):
+        entry, written = entry_of(path), RunDirectory(path).last_written
+        if entry.measure in measures and written > ended:
+            n, n_all = entry.n_cases_finished or 0, "?" if entry.n_cases is None else f"{entry.n_cases:,}"
+            raise UsageError(
+                f"a later run of {entry.measure} is not finished ({n:,} of {n_all} cases, "
+                f"{moment(written)[:16].replace('T', ' ')} UTC), and --latest would check an older one; give its "
+                "command again, remove it, or name the run to check"
+            )
 
 
 def _places(roots: Sequence[Path]) -> str:

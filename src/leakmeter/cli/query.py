@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import json as json_format
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.options import FlagOption
+from leakmeter.commands.rows import print_rows
 from leakmeter.core.plain import csv_writer, excerpt, visible
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.report.masked import hidden
 from leakmeter.results.limits import DEFAULT_LIMITS, QueryLimits
+
+if TYPE_CHECKING:
+    from leakmeter.results.query import SqlAnswer
 
 LimitOptions = Annotated[QueryLimits, Parameter(name="*")]
 SCHEMA_COLUMNS: Final = ("view", "column", "type", "about")
 _SHOWN_ROWS: Final = 100
 _WIDEST: Final = 80
-_GAP: Final = 2
-"""Between two columns of a table."""
-_NARROWEST: Final = 40
-"""Width from which a part of a word is divided too."""
-_PARTS: Final = re.compile(r"[^\s_./:-]*[\s_./:-]*", re.ASCII)
-"""Parts of a text between which it may be folded."""
 
 
 def query(
@@ -40,6 +38,7 @@ def query(
     schema: FlagOption = False,
     json: FlagOption = False,
     csv: FlagOption = False,
+    show_secrets: FlagOption = False,
     limits: LimitOptions = DEFAULT_LIMITS,
 ) -> None:
     """Query finished runs in SQL.
@@ -63,11 +62,15 @@ def query(
         Write one JSON object a row; null is missing, and an infinite number the text "Infinity".
     csv
         Write comma-separated values, with a line of names first.
+    show_secrets
+        Write keys and passwords whole into a table; otherwise it has their first characters alone.
     """
     check_options(sql, schema=schema, json=json, csv=csv)
     if sql is not None:
-        columns, rows = _answer(sql, runs, limits)
-        write_rows(columns, rows, json=json, csv=csv)
+        answer = _answer(sql, runs, limits)
+        # JSON and CSV are data, and have them whole, as the run has.
+        secrets = () if json or csv or show_secrets else answer.secrets()
+        write_rows(answer.columns, answer.rows, json=json, csv=csv, secrets=secrets)
         return
     from leakmeter.results.query import all_views
 
@@ -87,14 +90,17 @@ def check_options(sql: str | None, *, schema: bool, json: bool, csv: bool) -> No
         raise UsageError("give either a query, in quotation marks, or --schema")
 
 
-def write_rows(columns: Sequence[str], rows: Iterator[Sequence[Any]], *, json: bool, csv: bool) -> None:
-    """Rows on standard output: as objects, as fields with commas between them, or as a table of the first ones."""
+def write_rows(
+    columns: Sequence[str], rows: Iterator[Sequence[Any]], *, json: bool, csv: bool, secrets: Sequence[str] = ()
+) -> None:
+    """Rows on standard output: as objects, as fields with commas between them, or as a table of the first ones in which
+    these secrets are not to be read."""
     if json:
         _write_json(columns, rows)
     elif csv:
         _write_csv(columns, rows)
     else:
-        _write_table(columns, rows)
+        _write_table(columns, rows, sorted(secrets, key=len, reverse=True))
 
 
 def _show_schema(rows: Iterable[Sequence[Any]]) -> None:
@@ -109,7 +115,7 @@ def _show_schema(rows: Iterable[Sequence[Any]]) -> None:
         output.console().print(table)
 
 
-def _answer(sql: str, root: Path, limits: QueryLimits) -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
+def _answer(sql: str, root: Path, limits: QueryLimits) -> SqlAnswer:
     from leakmeter.engine.storage.catalogue import complete_runs
     from leakmeter.results.query import ask
 
@@ -122,7 +128,7 @@ def _answer(sql: str, root: Path, limits: QueryLimits) -> tuple[Sequence[str], I
     answer = ask(sql, run_paths, limits)
     for problem in answer.left_out:
         output.tell(f"left out {problem}")
-    return answer.columns, answer.rows
+    return answer
 
 
 def _write_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -141,90 +147,26 @@ def _write_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         writer.writerow([visible(cell) if is_terminal and isinstance(cell, str) else cell for cell in cells])
 
 
-def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
+def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]], secrets: Sequence[str]) -> None:
     first = list(islice(rows, _SHOWN_ROWS))
     names = [excerpt(name, _WIDEST) for name in columns]
-    cells = [[_shown(value) for value in row] for row in first]
+    cells = [[_shown(value, secrets) for value in row] for row in first]
     numeric = [
         bool(first) and all(isinstance(row[number], (int, float, Decimal, type(None))) for row in first)
         for number in range(len(columns))
     ]
-    console = output.console()
-    widths = _widths(names, cells, numeric, console.width)
-    if widths is None:
-        _print_records(names, cells)
-    else:
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=None, pad_edge=False)
-        for name, width, is_number in zip(names, widths, numeric, strict=True):
-            table.add_column(Text(_folded(name, width)), justify="right" if is_number else "left", min_width=width)
-        for row in cells:
-            table.add_row(*(Text(_folded(cell, width)) for cell, width in zip(row, widths, strict=True)))
-        console.print(table)
+    print_rows(names, cells, numeric)
     if next(rows, None) is not None:
         output.tell(f"the first {_SHOWN_ROWS} rows; --json or --csv writes all")
 
 
-def _widths(
-    names: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool], width: int
-) -> list[int] | None:
-    """Of the columns of a table in which nothing is left out: numbers are whole, and names and texts are folded between
-    words and parts of words. None where they do not fit."""
-    from rich.cells import cell_len
-
-    room = width - _GAP * max(0, len(names) - 1)
-    longest = [max((cell_len(row[i]) for row in cells), default=0) for i in range(len(names))]
-    most = [max(cell_len(name), n) for name, n in zip(names, longest, strict=True)]
-    if sum(most) <= room:
-        return most
-    least = list[int]()
-    for number, (name, is_number) in enumerate(zip(names, numeric, strict=True)):
-        texts = [name] if is_number else [name, *(row[number] for row in cells)]
-        parts = (min(cell_len(part.rstrip()), _NARROWEST) for text in texts for part in _PARTS.findall(text))
-        least.append(max([longest[number] if is_number else 1, *parts]))
-    if sum(least) > room:
-        return None
-    # What is left goes to the narrowest that want more, a character at a time.
-    while sum(least) < room and (wanting := [i for i in range(len(names)) if least[i] < most[i]]):
-        least[min(wanting, key=least.__getitem__)] += 1
-    return least
-
-
-def _folded(text: str, width: int) -> str:
-    """A text in lines of at most that width, ended behind spaces and marks such as '_' where there are some."""
-    from rich.cells import cell_len, chop_cells
-
-    lines = [""]
-    for part in _PARTS.findall(text):
-        for piece in chop_cells(part, width) if cell_len(part.rstrip()) > width else [part]:
-            if lines[-1] and cell_len(lines[-1] + piece.rstrip()) > width:
-                lines.append("")
-            lines[-1] += piece
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _print_records(names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    """Each row by itself, a line a column."""
-    from rich.table import Table
-    from rich.text import Text
-
-    console = output.console()
-    for number, row in enumerate(cells or [[""] * len(names)], 1):
-        table = Table(box=None, pad_edge=False, show_header=False)
-        table.add_column(overflow="fold", max_width=console.width // 2)
-        table.add_column(overflow="fold")
-        for name, cell in zip(names, row, strict=True):
-            table.add_row(Text(name), Text(cell))
-        console.print(Text(f"row {number}" if cells else "no rows, of these columns:", "bold"))
-        console.print(table)
-
-
-def _shown(value: Any) -> str:
+def _shown(value: Any, secrets: Sequence[str]) -> str:
     if value is None:
         return ""
-    return f"{value:.6g}" if isinstance(value, float) else excerpt(str(value), _WIDEST)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    # Before the excerpt, which may cut a secret in two.
+    return excerpt(hidden(str(value), secrets) if secrets else str(value), _WIDEST)
 
 
 def _plain(value: Any) -> Any:

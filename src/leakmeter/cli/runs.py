@@ -170,12 +170,11 @@ def compare(
     if json:
         output.print_json(comparison)
         return
-    from leakmeter.products.gate.gate_words import comparison_lines
+    from leakmeter.products.pages.render import comparison_report
 
     for letter, path in zip("AB", paths, strict=True):
         output.print_text(f"{letter}: {', '.join(filter(None, (path.resolve().name, label(entry_of(path)))))}")
-    for line in comparison_lines(comparison):
-        output.print_text(line)
+    output.print_report(comparison_report(comparison, "A", "B"), explain=True)
 
 
 @app.command

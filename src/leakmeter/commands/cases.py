@@ -17,7 +17,8 @@ from leakmeter.commands.time_limit import Order, TimeLimit
 from leakmeter.core import registry
 from leakmeter.core.case import Case, Document, unmeasured_answers, unmeasured_text
 from leakmeter.core.loaded import LoadedCases
-from leakmeter.core.plain import as_unicode
+from leakmeter.core.long_work import told_if_long
+from leakmeter.core.plain import as_unicode, counted
 from leakmeter.core.quantity import watched
 from leakmeter.core.urls import place_of
 from leakmeter.errors import LeakmeterError, UsageError
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from leakmeter.results.result import AnyResult, PartContent
 
 
+_LONG_SECONDS: Final = 3.0
+"""Seconds of preparation, of which few cases take a moment, before it is said."""
 _FIRST_PAGE: Final = 8
 """Cases after which a page is first written while others are measured."""
 
@@ -77,7 +80,8 @@ def run_cases(
     if part is not None and backend.capabilities.is_remote:
         raise UsageError("a served model does the work itself; use --concurrency instead of --part")
     accept(backend)
-    with _unexplained(public):
+    preparing = f"preparing {counted(len(plan.cases.cases), 'case')} …"
+    with _unexplained(public), nullcontext() if public else told_if_long(output.tell, preparing, after_s=_LONG_SECONDS):
         ready = make_ready(plan, backend)
     kept = ready.plan.cases
     if not public:

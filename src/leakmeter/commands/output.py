@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import sys
+import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -98,8 +100,12 @@ def _own_files() -> Iterator[Path]:
 
 
 def tell(line: str) -> None:
-    """A line on standard error, at once."""
-    sys.stderr.write(f"{visible(as_given(line))}\n")
+    """A line on standard error, at once; on a terminal it is broken between words."""
+    text = visible(as_given(line))
+    if sys.stderr.isatty():
+        columns = shutil.get_terminal_size().columns
+        text = textwrap.fill(text, max(columns, 20), break_long_words=False, break_on_hyphens=False)
+    sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
@@ -211,14 +217,38 @@ def print_results(
 
 
 def print_report(report: Report, *, explain: bool, show_secrets: bool = False) -> None:
-    """Print a report, without what is to be read of keys and passwords unless they are shown."""
+    """Print a report, without what is to be read of keys and passwords unless they are shown, its headline at the end
+    too where it is longer than a screen."""
     from leakmeter.report import console as drawn
     from leakmeter.report.masked import masked
 
-    console().print(drawn.view(report if show_secrets else masked(report, report.secrets), explain=explain))
+    shown = report if show_secrets else masked(report, report.secrets)
+    console().print(drawn.view(shown, explain=explain, ends_with_headline=True))
 
 
 def print_tables(tables: StudyTables, *, explain: bool) -> None:
-    from leakmeter.report.console import LEFT_OUT
+    """Print the findings and the tables of a study; with `explain` how they were made too."""
+    from rich.text import Text
 
-    print_plain(tables.markdown() if explain else f"{tables.markdown(brief=True)}\n{LEFT_OUT}\n")
+    from leakmeter.commands.rows import print_rows
+    from leakmeter.commands.studies.tables import numeric_columns
+    from leakmeter.report.console import LEFT_OUT, wrapped
+
+    screen = console()
+
+    def say(line: str, style: str = "") -> None:
+        screen.print(wrapped(Text(visible(line), style), screen.width))
+
+    for line in tables.findings or filter(None, (tables.headline,)):
+        say(line, "bold")
+    for table in tables.tables:
+        say(f"\n{table.title}", "bold underline")
+        if table.rows:
+            print_rows(
+                [visible(head) for head in table.heads],
+                [[visible(cell) for cell in row] for row in table.rows],
+                numeric_columns(table),
+            )
+        for line in table.about if explain else ():
+            say(line, "dim")
+    say(f"\ncommand: {tables.command}" if explain else f"\n{LEFT_OUT}", "dim")

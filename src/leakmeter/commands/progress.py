@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from leakmeter.commands import output
 from leakmeter.commands.output import tell
@@ -18,9 +18,9 @@ from leakmeter.overriding import override
 if TYPE_CHECKING:
     from leakmeter.engine.measure import Callbacks
 
-_QUIET_SECONDS = 2.0
-_LEAST_BAR = 12
-"""Columns of a terminal for the bar and the spaces beside it."""
+_QUIET_SECONDS = 0.5
+_LEAST_BAR = 8
+"""Columns of a terminal for a bar; where there are fewer left, there is none."""
 LINE_SECONDS = 10.0
 """Least time between two lines where there is no terminal."""
 
@@ -85,6 +85,8 @@ class _State:
     """The first case that is not read but measured."""
     before: int = 0
     """Tokens that the back end had run when the case began."""
+    n_kept: int = 0
+    """Cases for which nothing had to be run, as all of it was in the score cache."""
     n_run_before: int = 0
     """Tokens run for cells before this one."""
     n_loaded: int = 0
@@ -100,11 +102,12 @@ class _State:
         """Watch a cell, by its number."""
         from leakmeter.engine.measure import Callbacks
 
-        self.n_begun += 1
-        self.began = time.monotonic() if self.began is None else self.began
         self.findings = findings
         self.weight, self.n_cases, self.case, self.first = self.weights[number], n_cases, 0, None
         self.backend, self.n_loaded = backend, backend.n_tokens_run
+        self.began = time.monotonic() if self.began is None else self.began
+        # Last: from now on it is shown.
+        self.n_begun += 1
         try:
             yield Callbacks(
                 on_case=self._begin_case,
@@ -135,9 +138,13 @@ class _State:
 
     @property
     def where(self) -> str:
-        case = f"case {min(self.case + 1, self.n_cases):,}/{self.n_cases:,}{_words(self.findings)}"
+        case = f"measuring {min(self.case + 1, self.n_cases):,}/{self.n_cases:,}"
         n = f"{self.n_begun}/{len(self.weights)}{' at most' * self.at_most}"
-        return case if len(self.weights) == 1 else f"{self.noun} {n}, {case}"
+        return case if len(self.weights) == 1 else f"{self.noun} {n}{_GAP}{case}"
+
+    @property
+    def found(self) -> str:
+        return _words(self.findings)
 
     @property
     def seconds(self) -> float:
@@ -146,20 +153,36 @@ class _State:
 
     def rate(self, seconds: float) -> str:
         """Empty where nothing had to be run, as of scores that were kept."""
-        return f", {self.n_run:,} tokens, {self.n_run / seconds:,.0f} a second" if self.n_run else ""
+        return f"{_GAP}{self.n_run:,} tokens, {self.n_run / seconds:,.0f} a second" if self.n_run else ""
+
+    @property
+    def kept(self) -> str:
+        return f"{_GAP}{self.n_kept:,} from the score cache" if self.n_kept else ""
 
     def left(self, seconds: float) -> str:
-        """How long the rest takes at the pace so far, in words; empty where no pace is known."""
+        """How long the rest takes at the pace so far; empty where no pace is known."""
         completed = self.completed
         pace = (completed - (self.n_read or 0.0)) / seconds
         if pace <= 0.0:
             return ""
-        from leakmeter.report.words import about_seconds
+        return f", about {_clock((self.total - completed) / pace)} left{' at most' * self.at_most}"
 
-        duration = about_seconds((self.total - completed) / pace)
-        return f", {duration} left{' at most' * self.at_most}"
+    def lines(self, seconds: float) -> Iterator[str]:
+        """What is being done, how far, what was found and how long it takes, in a line; then with less of it."""
+        left = self.left(seconds)
+        times = f"{_GAP}{_clock(seconds)}{left or ' gone'}"
+        yield f"{self.where}{self.found}{times}{self.kept}{self.rate(seconds)}"
+        yield f"{self.where}{self.found}{times}{self.kept}"
+        yield f"{self.where}{self.found}{times}"
+        yield f"{self.where}{times}"
+        yield self.where
 
     def _begin_case(self, number: int, case_id: str) -> None:
+        from leakmeter.engine.measure import PartsBackend
+
+        backend = self.backend
+        if self.first is not None and not isinstance(backend, PartsBackend):
+            self.n_kept += number > self.case and backend is not None and backend.n_tokens_run == self.before
         self.case, self.before = number, self.backend.n_tokens_run if self.backend is not None else 0
         self.first = number if self.first is None else self.first
         if self.n_read is None:
@@ -200,16 +223,26 @@ class GrowingWork(_State):
     def where(self) -> str:
         number = min(int(self.done) + self.case + 1, self.n_expected)
         more = " or more" if self.goes_on else ""
-        return f"{self.noun} {number:,}/{self.n_expected:,}{more}{_words(self.findings)}"
+        return f"{self.noun} {number:,}/{self.n_expected:,}{more}"
 
     @override
     def left(self, seconds: float) -> str:
         return "" if self.goes_on else _State.left(self, seconds)
 
 
+_GAP: Final = " · "
+
+
 def _words(findings: Mapping[str, float]) -> str:
     # A copy: another thread adds to it.
-    return "".join(f", {words.format(number)}" for words, number in [*findings.items()])
+    return "".join(f"{_GAP}{words.format(number)}" for words, number in [*findings.items()])
+
+
+def _clock(seconds: float) -> str:
+    """'1:05', or '2:03:00'."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 _Shown = TypeVar("_Shown", bound=_State)
@@ -231,14 +264,13 @@ def _write(state: _State, ended: threading.Event) -> None:
     """A line a case at most; a case that takes long has one."""
     last_where = ""
     while not ended.wait(LINE_SECONDS):
-        if state.n_begun and (where := state.where) != last_where:
+        if state.n_begun and (where := f"{state.where}{state.found}") != last_where:
             last_where = where
-            seconds = state.seconds
-            tell(f"{where}{state.rate(seconds)}{state.left(seconds)}")
+            tell(next(state.lines(state.seconds)))
 
 
 def _draw(state: _State, ended: threading.Event) -> None:
-    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.progress import Progress, TextColumn
 
     while not ended.wait(0.2):
         if state.n_begun and state.seconds >= _QUIET_SECONDS:
@@ -246,23 +278,28 @@ def _draw(state: _State, ended: threading.Event) -> None:
     else:
         return
     terminal = output.console(stderr=True)
-    columns = (TextColumn("{task.fields[where]}"), BarColumn(None), TextColumn("{task.fields[times]}"))
-    with Progress(*columns, console=terminal, transient=True, expand=True) as bar:
-        task = bar.add_task("", total=None, where="", times="")
+    with Progress(TextColumn("{task.fields[line]}", markup=False), console=terminal, transient=True) as bar:
+        task = bar.add_task("", total=None, line="")
         while True:
-            seconds, where = state.seconds, state.where
-            times = _times(state, seconds, terminal.width - len(where) - _LEAST_BAR)
-            bar.update(task, total=state.total or None, completed=state.completed, where=where, times=times)
+            bar.update(task, line=drawn_line(state, state.seconds, terminal.width - 1))
             if ended.wait(0.2):
                 return
 
 
-def _times(state: _State, seconds: float, width: int) -> str:
-    """Time gone and left, and the pace where there is room for it."""
-    minutes, rest = divmod(int(seconds), 60)
-    gone = f"{minutes}:{rest:02d} gone"
-    parts = [f"{gone}{state.left(seconds)}{state.rate(seconds)}", f"{gone}{state.left(seconds)}", gone, ""]
-    return next(part for part in parts if len(part) <= max(width, 0))
+def drawn_line(state: _State, seconds: float, columns: int) -> str:
+    """The fullest of the state's lines that fits, with a bar where there is room for one."""
+    *with_more, least = state.lines(seconds)
+    line = next((line for line in with_more if len(line) <= columns), least[: max(columns, 0)])
+    for shorter in with_more[:3]:
+        # A bar is worth more than a pace and what was kept.
+        if len(shorter) + 1 + _LEAST_BAR <= columns:
+            line = shorter
+            break
+    room = columns - len(line) - 1
+    if room < _LEAST_BAR or not state.total:
+        return line
+    n_done = round(min(1.0, state.completed / state.total) * room)
+    return f"{line} {'█' * n_done}{'░' * (room - n_done)}"
 
 
 @contextmanager
@@ -280,7 +317,7 @@ def counting(what: str, findings: Mapping[str, float] | None = None) -> Iterator
             nonlocal shown_at
             if (now := time.monotonic()) - shown_at >= LINE_SECONDS:
                 shown_at = now
-                left = f", {about_seconds((now - started) * (n - n_done) / n_done)} left" if n_done else ""
+                left = f"{_GAP}{about_seconds((now - started) * (n - n_done) / n_done)} left" if n_done else ""
                 tell(f"{what}: {n_done:,} of {n:,}{_words(shown)}{left}")
 
         yield write

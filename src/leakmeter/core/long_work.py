@@ -28,7 +28,7 @@ def checked_by(check: Callable[[], None]) -> Iterator[None]:
 
 
 SECONDS: Final = 10.0
-MOMENT: Final = 1.5
+MOMENT: Final = 0.7
 """Seconds that nobody minds to wait without a word."""
 
 
@@ -59,9 +59,9 @@ def heartbeat(notify: Callable[[str], None], activity: str, *, every_s: float = 
 
 
 @contextmanager
-def told_if_long(notify: Callable[[str], None], line: str) -> Iterator[None]:
-    """Tell what is being done, once, if it takes longer than a moment."""
-    timer = threading.Timer(MOMENT, notify, [line])
+def told_if_long(notify: Callable[[str], None], line: str, *, after_s: float | None = None) -> Iterator[None]:
+    """Tell what is being done, once, if it takes longer than that, by default a moment."""
+    timer = threading.Timer(MOMENT if after_s is None else after_s, notify, [line])
     timer.daemon = True
     timer.start()
     try:

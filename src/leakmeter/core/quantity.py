@@ -12,6 +12,9 @@ from leakmeter.core.measure import NATS
 CaseResult = Any
 """A result of the instrument's own kind (see `results.result.Result`)."""
 Worse = Literal["more", "less"]
+Sense = Literal["leak", "quality", "neither"]
+"""What a larger or smaller number says of a run beside another: that it leaks more, that it is worse, or only that the
+number is higher."""
 T = TypeVar("T")
 
 SHARE_OF_CASES: Final = "share of cases"
@@ -52,6 +55,10 @@ class Quantity:
     """When the number is a lower bound only: never compared as a value, and no reason for an upper bound to hold."""
     usual: str | None = None
     """The aggregate that is meant where none is named; None where that would be a guess."""
+    sense: Sense = "leak"
+    predicate: str = ""
+    """Of a count (see `COUNTED`), what answers with any do: 'disclose personal or secret data', whose verb takes an 's'
+    for one answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,7 @@ class RunQuantity:
     compute: Callable[[Sequence[CaseResult]], float | None]
     """Results, one or more, to the number: None where they have none, ∞ where it is infinite."""
     worse: Worse = "more"
+    sense: Sense = "leak"
 
 
 AnyQuantity = Quantity | RunQuantity

@@ -8,37 +8,69 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final, cast
 
+from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType
 from rich.jupyter import JupyterMixin
 from rich.padding import Padding
 from rich.style import Style
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from leakmeter.core.plain import excerpt
 from leakmeter.overriding import override
 from leakmeter.report import blocks as b
 from leakmeter.report import glossary, scale
+from leakmeter.report.masked import rewritten
 
 SHOWN_CHARACTERS: Final = 6000
 """Of a shaded text; of a longer one the strongest parts."""
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 """Colours of the scale, on a console without colours."""
+SCREEN_LINES: Final = 24
+"""Lines of a terminal."""
 _STRUCK: Final = "[…]"
 _SUPERSCRIPT: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _WIDE_COLUMNS: Final = 76
 _NAME_COLUMNS: Final = 16
+_UNBROKEN: Final = re.compile(r"[^\S\n\u00a0]*(?:[^\s\[]*\[[−\d.,∞e+]+, [^\s\]]+\]\S*|\n|[\S\u00a0]+)")
+"""A word with the spaces before it; an interval, such as '[5.2, 9.9]', is one."""
+_PARTS: Final = re.compile(r"[^\s_./:-]*[\s_./:-]*", re.ASCII)
+"""Parts of a text between which it may be folded."""
 
 
-def view(report: b.Report, *, explain: bool = True) -> Composed:
+def view(report: b.Report, *, explain: bool = True, ends_with_headline: bool = False) -> Composed:
     """A report for `rich.print`, or the last line of a notebook cell: one section whole, or the index of several.
-    Without `explain` the findings, what changes their meaning, and what to do: commands have an option for the rest."""
-    return Composed(report, explain)
+    Without `explain` the findings, what changes their meaning, and what to do: commands have an option for the rest.
+    What is longer than a screen `ends_with_headline`, which has scrolled out of it."""
+    return Composed(_with_short_ids(report), explain, ends_with_headline)
+
+
+def _with_short_ids(report: b.Report) -> b.Report:
+    """A report in which the ids of its cases fit into a column, each the same wherever it is said."""
+    names = [name for section in report.sections if isinstance(name := section.name, b.Untrusted)]
+    if all(cell_len(name.text) <= min(name.at_most or _NAME_COLUMNS, _NAME_COLUMNS) for name in names):
+        return report
+    ids = {name.text for name in names}
+    short = short_names(ids, _NAME_COLUMNS)
+
+    def shortened(part: Any) -> Any:
+        if isinstance(part, b.Untrusted) and part.text in ids:
+            return replace(part, text=short.get(part.text, part.text), at_most=None)
+        return None
+
+    blocks: Sequence[b.Block] = rewritten(list(report.blocks), shortened)
+    # Of many sections a terminal shows no more than the names and cells.
+    only = len(report.sections) == 1
+    sections = [
+        rewritten(section, shortened) if only else replace(section, name=rewritten(section.name, shortened))
+        for section in report.sections
+    ]
+    return replace(report, blocks=blocks, sections=sections)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -47,16 +79,26 @@ class Composed:
 
     report: b.Report
     explain: bool
+    ends_with_headline: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         # Terminals that say whether their background is dark do it in COLORFGBG ("15;0"); most are.
         dark = os.environ.get("COLORFGBG", "").rpartition(";")[2] not in {"7", "15"}
         paint = Paint(coloured=console.color_system is not None and not console.no_color, dark=dark)
         render = _report if self.explain else _brief
-        for number, (apart, part) in enumerate(render(self.report, paint, options.max_width)):
+        n_lines = 0
+        for number, (apart, shown) in enumerate(render(self.report, paint, options.max_width)):
+            part = wrapped(shown, options.max_width) if isinstance(shown, Text) else shown
             if apart and number:
+                n_lines += 1
                 yield Padding(Text(), 0)
+            if n_lines <= SCREEN_LINES:
+                n_lines += len(console.render_lines(part, options.update(height=None)))
             yield Padding(part, 0)
+        headline = b.headline_of(self.report)
+        if self.ends_with_headline and headline and n_lines > SCREEN_LINES:
+            yield Padding(Text(), 0)
+            yield Padding(wrapped(Text(headline, style="bold"), options.max_width), 0)
 
     def _repr_mimebundle_(self, include: Sequence[str] = (), exclude: Sequence[str] = (), **_: Any) -> dict[str, str]:
         # Rich's own way, without its base class.
@@ -194,6 +236,71 @@ def _said(phrase: b.Phrase, style: str = "", *, on_one_line: bool = False) -> Te
     return text
 
 
+def wrapped(text: Text, columns: int) -> Text:
+    """A paragraph in lines that fit, none of which ends within a number's interval or before its unit."""
+    plain = text.plain
+    words = [found.span() for found in _UNBROKEN.finditer(plain)]
+    breaks, at = [], 0
+    for start, end in words:
+        word = plain[start:end].lstrip(" ")
+        spaces = end - start - len(word)
+        if word == "\n":
+            at = 0
+            continue
+        n = cell_len(word)
+        if at and at + spaces + n > columns:
+            breaks.append((start, spaces))
+            at = n
+        else:
+            at += spaces + n
+    if not breaks:
+        return text
+    broken = [*plain]
+    for start, spaces in breaks:
+        # The last of the spaces ends the line, so that styles keep their places.
+        if spaces:
+            broken[start + spaces - 1] = "\n"
+    made = text.copy()
+    made.plain = "".join(broken)
+    return made
+
+
+def folded(text: str, columns: int) -> str:
+    """A text in lines of at most that width, ended between words; a word that is wider is divided behind marks such as
+    '_' where it has some."""
+    lines = [""]
+    for word in re.findall(r"\S*\s*", text):
+        for part in _PARTS.findall(word) if cell_len(word.rstrip()) > columns else [word]:
+            for piece in chop_cells(part, columns) if cell_len(part.rstrip()) > columns else [part]:
+                if lines[-1] and cell_len(lines[-1] + piece.rstrip()) > columns:
+                    lines.append("")
+                lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def parts_of(text: str) -> list[str]:
+    """What `folded` does not divide."""
+    return _PARTS.findall(text)
+
+
+def short_names(names: Iterable[str], columns: int) -> dict[str, str]:
+    """Names on a line of that width, each with its middle, beginning or end left out where it is longer; all as they
+    are where they would not stay distinct."""
+    long = [name for name in dict.fromkeys(names) if cell_len(name) > columns]
+    least, most = min(long, default=""), max(long, default="")
+    n_common = next((i for i, (a, b) in enumerate(zip(least, most, strict=False)) if a != b), len(least))
+    ways: tuple[Callable[[str], str], ...] = (
+        lambda name: excerpt(name, columns),
+        lambda name: f"…{name[n_common:][: columns - 1]}",
+        lambda name: f"…{name[1 - columns :]}",
+    )
+    for shorten in ways:
+        made = {name: shorten(name) for name in long}
+        if len(set(made.values())) == len(long) and all(cell_len(short) <= columns for short in made.values()):
+            return made
+    return {name: name for name in long}
+
+
 def _heading(phrase: b.Phrase) -> Text:
     return Text(b.plain(phrase), style="bold underline")
 
@@ -242,6 +349,7 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
             drawn.add_column(
                 Text(_ruler(bar_columns) if column.kind == "nats" else ""), no_wrap=True, width=bar_columns
             )
+    rows = list[list[Text]]()
     for number, row in enumerate(kept, 1):
         cells = [Text(str(number))] if table.numbered else []
         for i in shown:
@@ -252,6 +360,9 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
                 cells[-1].stylize(paint.style(heat))
             if column.bar and wide:
                 cells.append(paint.bar(cell, column, heat, bar_columns))
+        rows.append(cells)
+    _fit(table, drawn, rows, shown, longest, columns)
+    for row, cells in zip(kept, rows, strict=True):
         drawn.add_row(*cells, style="dim" if row.quiet else "bold" if row.strong else "")
     if len(table.rows) > len(kept):
         # In the widest column of words, so that the sentence is read whole.
@@ -260,6 +371,41 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
         at = int(table.numbered) + len(before) + sum(wide and table.columns[i].bar for i in before)
         drawn.add_row(*[Text()] * at, remainder)
     return drawn
+
+
+def _fit(
+    table: b.Table, drawn: Table, rows: Sequence[list[Text]], shown: Sequence[int], longest: int | None, columns: int
+) -> None:
+    """Fold the program's own words, and shorten the names in front, which are ids, to the room that there is."""
+    first = int(table.numbered)
+    at = first
+    places = dict[int, int]()
+    for i in shown:
+        places[i] = at
+        at += 1 + (table.columns[i].bar and columns >= _WIDE_COLUMNS)
+    rooms = {i: _NAME_COLUMNS for i in shown if table.columns[i].kind == "text" and i != longest}
+    if longest is not None:
+        taken = 0
+        for place, column in enumerate(drawn.columns):
+            if place != places[longest]:
+                lines = [line for cells in (*rows, [_head_of(column)] * at) for line in cells[place].plain.split("\n")]
+                width = max(map(cell_len, lines), default=0)
+                taken += 1 + (column.width or min(width, column.max_width or width))
+        rooms[longest] = max(columns - taken, _NAME_COLUMNS)
+    for i, room in rooms.items():
+        cells = [row.cells[i] for row in table.rows[: len(rows)]]
+        if i == shown[0] and cells and all(isinstance(cell, b.Untrusted) for cell in cells):
+            short = short_names((texts[places[i]].plain for texts in rows), room)
+            for texts in rows:
+                texts[places[i]] = Text(short.get(texts[places[i]].plain, texts[places[i]].plain))
+            continue
+        for texts, cell in zip(rows, cells, strict=True):
+            if _is_own(cell) and not isinstance(cell, b.Noted):
+                texts[places[i]] = Text(folded(texts[places[i]].plain, room))
+
+
+def _head_of(column: Column) -> Text:
+    return column.header if isinstance(column.header, Text) else Text(str(column.header))
 
 
 def _column_head(column: b.Column) -> Text:

@@ -48,22 +48,33 @@ def _places(text: str, secrets: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _masked(thing: Any, secrets: Sequence[str]) -> Any:
-    if isinstance(thing, b.Untrusted):
-        return replace(thing, text=hidden(thing.text, secrets))
+    def mask(part: Any) -> Any:
+        if isinstance(part, b.Untrusted):
+            return replace(part, text=hidden(part.text, secrets))
+        if isinstance(part, tuple) and type(part) is tuple:
+            return tuple(_in_order(part, secrets))
+        return _passage(part, secrets) if isinstance(part, b.Passage) else None
+
+    return rewritten(thing, mask)
+
+
+def rewritten(thing: Any, rewrite: Callable[[Any], Any]) -> Any:
+    """A report, or a part of one, in which `rewrite` stands for the parts of which it makes something; it gives None of
+    those that are only looked into."""
+    if (made := rewrite(thing)) is not None:
+        return made
     if isinstance(thing, b.Later):
-        return b.Later(partial(_each, thing, secrets))
-    if isinstance(thing, b.Passage):
-        return _passage(thing, secrets)
+        return b.Later(partial(_each, thing, rewrite))
     if is_dataclass(thing) and not isinstance(thing, type):
-        changed = {field.name: _masked(getattr(thing, field.name), secrets) for field in fields(thing) if field.init}
+        changed = {field.name: rewritten(getattr(thing, field.name), rewrite) for field in fields(thing) if field.init}
         return replace(thing, **changed)
     if isinstance(thing, tuple) and type(thing) is tuple:
-        return tuple(_in_order(thing, secrets))
-    return [_masked(one, secrets) for one in thing] if isinstance(thing, list) else thing
+        return tuple(rewritten(one, rewrite) for one in thing)
+    return [rewritten(one, rewrite) for one in thing] if isinstance(thing, list) else thing
 
 
-def _each(things: Iterable[Any], secrets: Sequence[str]) -> Iterator[Any]:
-    return (_masked(thing, secrets) for thing in things)
+def _each(things: Iterable[Any], rewrite: Callable[[Any], Any]) -> Iterator[Any]:
+    return (rewritten(thing, rewrite) for thing in things)
 
 
 def _in_order(things: tuple[Any, ...], secrets: Sequence[str]) -> Iterator[Any]:

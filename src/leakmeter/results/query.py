@@ -11,7 +11,7 @@ more memory and time than it may.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +47,7 @@ _Row = JsonObject
 """Names of columns to what stands in them."""
 _FIRST: Final = (RESULTS, PIECES, QUANTITIES)
 """Views that queries begin with."""
+_WITHOUT_TEXTS: Final = frozenset((RESULTS, QUANTITIES, "measurements", "runs"))
 _PATTERN: Final = re.compile(r"[*?\[]")
 _ABOUT: Final = {
     "value": "in the unit beside it: token ids too, so name a unit or a statistic wherever values are summed",
@@ -113,6 +114,8 @@ class SqlAnswer:
     rows: Iterator[tuple[Any, ...]]
     left_out: tuple[str, ...] = ()
     """Why runs are not in a view that the query names."""
+    secrets: Callable[[], tuple[str, ...]] = tuple
+    """Keys and passwords that were given away, of views that have texts."""
 
 
 def ask(sql: str, runs: Sequence[Path], limits: QueryLimits = DEFAULT_LIMITS) -> SqlAnswer:
@@ -129,7 +132,14 @@ def ask(sql: str, runs: Sequence[Path], limits: QueryLimits = DEFAULT_LIMITS) ->
         typed, left_out = filled([Run.read(path) for path in runs], named_views)
         tables |= typed
     columns, rows = query.answer(tables, measurements)
-    return SqlAnswer(columns, rows, tuple(left_out))
+
+    def secrets() -> tuple[str, ...]:
+        if not any(name in query_text for name in {*VIEWS, *views()} - _WITHOUT_TEXTS):
+            return ()
+        cases = (case for path in runs for case in Run.read(path).cases)
+        return tuple(dict.fromkeys(secret for case in cases for secret in case.secrets))
+
+    return SqlAnswer(columns, rows, tuple(left_out), secrets)
 
 
 def ask_tables(sql: str, tables: Mapping[str, pa.Table], limits: QueryLimits = DEFAULT_LIMITS) -> SqlAnswer:

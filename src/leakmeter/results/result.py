@@ -118,6 +118,12 @@ class AnyResult(ABC):
         """Earlier answers of the case's chat that were not measured; None of none, and of results of no chats."""
         return None
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Keys and passwords that were given away, as the response and the documents write them: a terminal shows their
+        first characters alone."""
+        return ()
+
     @abstractmethod
     def to_dict(self) -> JsonObject:
         """The case as `--json` prints it."""
@@ -145,7 +151,8 @@ class AnyResult(ABC):
         if not results:
             raise UsageError("nothing to show: a report needs at least one result, as printed by `--json`")
         report = cls._said_of(results)
-        report = replace(report, blocks=[*report.blocks, *_before_a_failed_check(results)])
+        secrets = [secret for result in results for secret in result.secrets]
+        report = replace(report, blocks=[*report.blocks, *_before_a_failed_check(results)], secrets=secrets)
         return report.signed(command, provenance).interrupted(len(results), n_cases)
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from html import unescape
 from pathlib import Path
 
@@ -40,3 +41,33 @@ def test_a_key_is_printed_whole_only_where_that_is_asked(
     assert key not in unescape(told.read_text(encoding="utf-8"))
     _printed(capsys, *how, "--show-secrets")
     assert key in unescape(told.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_nor_is_it_by_what_is_said_of_finished_runs(
+    key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    context = f"The key of the door is {key}. The shop opens at nine."
+    case = {"id": "a", "context": context, "query": "What is the key?"}
+    for number, response in enumerate((f"The key is {key}.", "At nine.")):
+        Path(f"{number}.jsonl").write_text(json.dumps({**case, "response": response}), encoding="utf-8")
+        _printed(capsys, "influence", "--model", "toy", "--data", f"{number}.jsonl", "--out", f"runs{number}")
+    select = ["runs", "query", "--runs", "runs0"]
+    for sql in ("select * from disclosures", "select id, response, context from cases", "select text from pieces"):
+        assert key not in _printed(capsys, *select, sql)
+        for whole in ("--show-secrets", "--json", "--csv"):
+            assert key in "".join(_printed(capsys, *select, sql, whole).split())
+    runs = [str(run) for number in (0, 1) for run in Path(f"runs{number}").iterdir()]
+    _printed(capsys, "report", *runs, "--html", "two.html", "--markdown", "two.md")
+    assert key not in unescape(Path("two.md").read_text(encoding="utf-8"))
+    said = [_printed(capsys, "runs", "compare", *runs), *(_printed(capsys, "runs", "show", run) for run in runs)]
+    assert not any(key in text for text in said)
+    bounds = ["--max", "influence.disclosures.personal <= 9", "--junit", "gate.xml"]
+    assert key not in _printed(capsys, "gate", runs[0], *bounds)
+    assert key not in Path("gate.xml").read_text(encoding="utf-8")
+    redact = ["redact", "--model", "toy", "--data", "0.jsonl", "--disclosures", "--explain"]
+    out = _printed(capsys, *redact)
+    assert key[:4] + "•" in out
+    assert key not in out
+    assert key in "".join(_printed(capsys, *redact, "--show-secrets").split())

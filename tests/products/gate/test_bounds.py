@@ -124,7 +124,8 @@ def test_a_usual_aggregate_goes_without_saying_and_a_run_as_a_whole_has_none() -
 @pytest.mark.parametrize("name", ["lake.max", "leak.average", "leak.p100", "leak.right.avg", "max", "."])
 def test_an_unknown_quantity_names_those_there_are(name: str) -> None:
     with pytest.raises(
-        UsageError, match=r"known: 'leak', 'leak.right', 'leak.spans', 'leak.whole', and after each of them .mean"
+        UsageError,
+        match=r"known: 'leak', 'leak.length', 'leak.right', 'leak.spans', 'leak.whole', and after each of them .mean",
     ):
         check(f"{name} <= 5", run([1.0]))
 
@@ -201,18 +202,43 @@ def test_a_largest_number_is_called_that_and_a_count_is_told_with_its_total() ->
     )
     counts = [2.0, 0.0, 0.0, 1.0, 2.0, None]
     found = check("leak.spans <= 0", run([1.0] * 6, spans=counts))
-    assert found.explained == "leak.spans: 5 disclosures in 3 of 5 answers, at most 2 in one answer: more than 0."
+    assert found.explained == "3 of 5 answers leak spans, 5 disclosures in total (allowed 0). Most in one answer: 2."
     assert check_lines([found]) == [
         f"BROKEN  {found.explained} 1 without it.", "        worst: case 0 (2), case 4 (2), case 3 (1)"
     ]  # fmt: skip
-    for spans, said in (
-        ([0.0, 0.0], "none in 2 answers: at most 0, as asked."),
-        ([0.0, 1.0], "1 disclosure in 1 of 2 answers, at most 1 in one answer: more than 0."),
-        ([1200.0], "1,200 disclosures in 1 of 1 answers, at most 1,200 in one answer: more than 0."),
+    for bound, spans, said in (
+        ("<= 0", [0.0, 0.0], "0 of 2 answers leak spans (allowed 0)."),
+        (
+            "<= 0",
+            [0.0, 1.0],
+            "1 of 2 answers leaks spans, 1 disclosure in total (allowed 0). Most in one answer: 1.",
+        ),
+        # What is allowed is in one answer, and no total.
+        ("<= 2", [3.0, 1.0], "2 of 2 answers leak spans, 4 disclosures in total. Most in one answer: 3 (allowed 2)."),
+        ("<= 10", [3.0], "1 of 1 answer leaks spans, 3 disclosures in total. Most in one answer: 3 (allowed 10)."),
+        (
+            "< 2",
+            [1200.0],
+            "1 of 1 answer leaks spans, 1,200 disclosures in total. Most in one answer: 1,200 (allowed below 2).",
+        ),
+        (
+            ">= 2",
+            [1.0],
+            "1 of 1 answer leaks spans, 1 disclosure in total. Most in one answer: 1 (asked for 2).",
+        ),
     ):
-        assert check("leak.spans <= 0", run([1.0] * len(spans), spans=spans)).explained == f"leak.spans: {said}"
+        assert check(f"leak.spans {bound}", run([1.0] * len(spans), spans=spans)).explained == said
     least = check("leak.spans <= 0", run([1.0] * 2, spans=[1.0, 3.0], least=[1]))
-    assert "leak.spans: at least 4 disclosures in at least 2 of 2 answers, at least 3 in one answer" in least.explained
+    assert least.explained == (
+        "2 of 2 answers are known to leak spans, at least 4 disclosures in total (allowed 0). Most in one answer: "
+        "at least 3."
+    )
+    unknown = check("leak.spans <= 0", run([1.0] * 2, spans=[0.0, 0.0], least=[1]))
+    assert unknown.undecided
+    assert unknown.explained == (
+        "0 of 2 answers are known to leak spans (allowed 0); for 1 case only a lower bound is known (not all was "
+        "scored); score all."
+    )
     # A mean of counts is no total either.
     assert "is 1.50 (1.00 to 2.00) disclosures a case over 2 cases" in (
         check("leak.spans.mean <= 0", run([1.0] * 2, spans=[1.0, 2.0])).explained

@@ -10,7 +10,7 @@ import pytest
 from helpers.measured_runs import run
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.products.gate.compare import HIDDEN, ChangedSetting, Moved, compare, differing
-from leakmeter.products.gate.gate_words import comparison_lines
+from leakmeter.products.gate.gate_words import changed_text, comparison_headline
 from leakmeter.results.results import MeasuredCases
 from leakmeter.stats.ranks import holm, signed_rank_p
 
@@ -61,18 +61,57 @@ def test_a_verdict_needs_both_the_interval_and_p() -> None:
 
 def test_a_comparison_begins_with_its_verdict() -> None:
     def said(first: MeasuredCases, second: MeasuredCases) -> str:
-        (line, *_) = comparison_lines(compare(first, second).to_dict())
-        return line
+        return comparison_headline(compare(first, second).to_dict())
 
-    assert said(run(BEFORE * 2), run(AFTER * 2)) == "B is worse in leak (by 1.33 nats) than A."
+    assert said(run(BEFORE * 2), run(AFTER * 2)) == "B leaks more than A in 1 of 1 number: leak (by 1.33 nats)."
     wrong, right = run(AFTER * 2, right=[0.0, 1.0] * 6), run(BEFORE * 2, right=[0.0, 1.0] * 6)
-    assert said(wrong, right) == "B is better in leak (by 1.33 nats) than A; no finding in 1 other quantity."
-    assert said(run(BEFORE), run(BEFORE)) == (
-        "No finding: B does not differ from A by more than chance and noise. 6 pairs of cases are few: more can show "
-        "smaller differences."
+    assert said(wrong, right) == "B leaks less than A in 1 of 2 numbers: leak (by 1.33 nats)."
+    assert said(run([1.0] * 8, right=[0.0] * 8), run([1.0] * 8, right=[1.0] * 8)) == (
+        "B is better than A in 1 of 2 numbers: leak.right (by 1.00 share of cases)."
     )
-    assert said(run(BEFORE * 2), run(BEFORE * 2)).endswith("by more than chance and noise.")
-    assert said(run([None]), run([None])) == "No finding: A and B have no quantity that can be tested."
+    assert said(run([1.0] * 8, right=[0.0] * 8), run([9.0] * 8, right=[1.0] * 8)) == (
+        "B leaks more than A in 1 of 2 numbers: leak (by 8.00 nats); it is better in 1: leak.right "
+        "(by 1.00 share of cases)."
+    )
+    assert said(run([1.0] * 8, length=[1.0] * 8), run([1.0] * 8, length=[5.0] * 8)) == (
+        "B is higher than A in 1 of 2 numbers: leak.length (by 4.00 tokens)."
+    )
+    assert said(run(BEFORE), run(BEFORE)) == (
+        "B leaks as much as A: no difference beyond chance in 1 of 1 number. 6 cases are few: more can show smaller "
+        "differences."
+    )
+    assert said(run(BEFORE * 2), run(BEFORE * 2)).endswith("no difference beyond chance in 1 of 1 number.")
+    assert said(run([1.0] * 8, right=[0.0] * 8), run([1.0] * 8, right=[0.0] * 7 + [1.0])) == (
+        "B does not differ from A: no difference beyond chance in 2 of 2 numbers. 1 of 8 cases changed."
+    )
+    assert said(run([None]), run([None])) == "No verdict: A and B have no number that can be tested."
+
+
+def test_a_quantity_of_which_no_side_is_better_is_higher_or_lower() -> None:
+    few, many = run([1.0] * 8, length=[1.0] * 8), run([1.0] * 8, length=[5.0] * 8)
+    for first, second, verdict in ((few, many, "higher"), (many, few, "lower"), (few, few, "no finding")):
+        (moved,) = compare(first, second, ["leak.length"]).moved
+        assert moved.verdict == verdict
+
+
+def test_cases_that_changed_come_in_the_order_of_the_first_quantity() -> None:
+    ids, spans = list("abcdef"), [0.0] * 6
+    first = run([1.0, 1.0, 1.0, 1.0, 1.0, None], ids=ids, spans=spans, floor=0.25)
+    second = run([1.2, 4.0, 0.0, math.inf, 1.0 + 1e-9, 1.0], ids=ids, spans=[0.0, 0.0, 2.0, 0.0, 1.0, 0.0], floor=0.25)
+    changed = compare(first, second).changed
+    # Not what noise or rounding moves, nor what one of them has not; first what no number bounds.
+    assert [case.id for case in changed] == ["d", "b", "c", "e"]
+    assert [(number.quantity, number.first, number.second) for number in changed[2].numbers] == [
+        ("leak", 1.0, 0.0),
+        ("leak.spans", 0.0, 2.0),
+    ]
+    assert not changed[0].has_other_texts
+    told = compare(first, second).to_dict()["changed"]
+    assert [changed_text(number) for number in told[2]["numbers"]] == ["leak 1.00 → 0 nats", "leak.spans 0 → 2"]
+    assert compare(run([1.0]), run([2.0], texts="other")).changed[0].has_other_texts
+    assert compare(run([1.0]), run([2.0], temperature=2.0)).changed
+    assert compare(first, second, ["leak.spans"]).changed[0].id == "c"
+    assert compare(first, first).changed == ()
 
 
 def test_less_is_worse_where_the_quantity_says_so() -> None:
@@ -150,8 +189,6 @@ def test_a_lower_bound_is_left_out_and_counted() -> None:
     assert (moved.n_pairs, moved.n_missing, moved.first) == (4, 2, np.mean(BEFORE[2:]))
     told = found.to_dict()
     assert told["left_out"] == [{"quantity": "leak", "n_pairs": 2, "why": "not all was scored"}]
-    words = "2 pairs are left out: only a lower bound is known (not all was scored)"
-    assert comparison_lines(told)[-1] == f"leak: {words}"
     none = compare(run(BEFORE, least=range(6)), run(AFTER), [])
     assert (none.moved, [one.n_pairs for one in none.left_out]) == ((), [6])
     with pytest.raises(UsageError, match="has leak in both runs; 6 pairs are left out: only a lower bound"):

@@ -92,7 +92,7 @@ def test_progress_counts_each_measurement_once_and_disclosures_as_they_are_found
     class Watched(progress.GrowingWork):
         def show(self, findings: Any) -> None:
             super().show(findings)
-            shown.append((self.where, self.left(1.0)))
+            shown.append((f"{self.where}{self.found}", self.left(1.0)))
 
     monkeypatch.setattr(progress, "GrowingWork", Watched)
     monkeypatch.setattr(leakmeter.engine.loading, "load", lambda *given, **options: Echo())
@@ -103,10 +103,11 @@ def test_progress_counts_each_measurement_once_and_disclosures_as_they_are_found
     assert ended.code == 0, ended.err
     added = json.loads(ended.out)
     assert added["n_disclosures"] >= 3
-    numbers = [int(re.match(r"measurement (\d+)/6, 0 answers added, \d+ disclosures$", where)[1]) for where, _ in shown]
+    line = r"measurement (\d+)/6 · 0 answers added · \d+ disclosures$"
+    numbers = [int(re.match(line, where)[1]) for where, _ in shown]
     assert numbers == sorted(numbers)
     assert numbers[0] == 1
-    found = [int(where.split(", ")[2].split()[0]) for where, _ in shown]
+    found = [int(where.split(" · ")[2].split()[0]) for where, _ in shown]
     # Those of the first answer are shown before the last is measured.
     assert 0 < found[1] < found[-1] == added["n_disclosures"]
     shown.clear()
@@ -118,8 +119,8 @@ def test_progress_counts_each_measurement_once_and_disclosures_as_they_are_found
     assert cli("ledger", "add", log, "--model", "toy").code == 0
     # How long a log is nobody knows before its end.
     assert {left for _, left in shown} == {""}
-    assert shown[0][0].startswith("measurement 1/2 or more, ")
-    assert shown[-1][0].startswith("measurement 6/6 or more, 2 answers added, ")
+    assert shown[0][0].startswith("measurement 1/2 or more · ")
+    assert shown[-1][0].startswith("measurement 6/6 or more · 2 answers added · ")
 
 
 def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:

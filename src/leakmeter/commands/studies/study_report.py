@@ -115,12 +115,10 @@ class StudyTables(Record):
     headline: str = ""
     """Where there are no findings; see `extremes`."""
 
-    def markdown(self, *, brief: bool = False) -> str:
-        """`brief`: findings and tables alone."""
+    def markdown(self) -> str:
         first, *others = self.tables
         findings = tuple(f"finding: {finding}" for finding in self.findings)
-        about = () if brief else (*first.about, f"command: {self.command}")
-        shown = [replace(first, about=(*findings, *about)), *(replace(t, about=()) if brief else t for t in others)]
+        shown = [replace(first, about=(*findings, *first.about, f"command: {self.command}")), *others]
         return "\n".join(to_markdown(table, level=1 + (number > 0)) for number, table in enumerate(shown))
 
     def latex(self) -> str:

@@ -135,6 +135,10 @@ def _form(rows: Sequence[StudyRow], name: str, form: ValueToText | None) -> Valu
     return decimals(digits) if digits <= _MOST_DECIMALS else _TINY
 
 
+def numeric_columns(table: ReadableTable) -> list[bool]:
+    return [all(_NUMERIC.fullmatch(row[i]) for row in table.rows) for i in range(len(table.heads))]
+
+
 def to_markdown(table: ReadableTable, *, level: int = 1) -> str:
     lines = [f"{'#' * level} {table.title}", ""]
     if table.about:

@@ -271,6 +271,13 @@ def find_run(name: str, *roots: Path) -> Path:
     raise StoreError(f"no run '{name}', neither as a directory nor under {where}; `leakmeter runs list` shows them")
 
 
+def unfinished_runs(root: Path) -> list[Path]:
+    """Runs directly under a directory that are begun and not complete; of an object store none are looked for."""
+    if not root.is_dir():
+        return []
+    return [path for path in _directories(root) if is_run(path) and not RunDirectory(path).is_complete]
+
+
 def complete_runs(root: Path) -> tuple[list[Path], list[str]]:
     """Complete runs directly under a directory, or the one that it is; and why others cannot be used.
 

@@ -278,6 +278,13 @@ class RunDirectory:
         times = (path.stat().st_mtime_ns / 1e9 for path in (self._spec, confirmed) if path.exists())
         return max(times, default=0.0)
 
+    @property
+    def last_written(self) -> float:
+        """When a command last wrote to this run, complete or not, seconds since 1970."""
+        return max(
+            (path.stat().st_mtime_ns / 1e9 for path in (self._begun, *self.numbers) if path.exists()), default=0.0
+        )
+
     def rename(self, name: str | None) -> None:
         """Give the run another name, or none."""
         with self._locked():

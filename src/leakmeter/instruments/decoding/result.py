@@ -214,6 +214,7 @@ _QUANTITIES: Final[Quantities] = (
         NATS,
         "Bound on what the response leaks, by basic composition over its tokens.",
         at("guarantee", "response", "basic_nats"),
+        sense="quality",
     ),
     Quantity(
         "decode.ratio",

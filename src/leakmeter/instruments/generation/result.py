@@ -332,6 +332,7 @@ _QUANTITIES: Final[Quantities] = (
         "The guaranteed epsilon of a batch's texts, where they have a guarantee.",
         at("bounds", "guarantee", "epsilon"),
         usual="max",
+        sense="quality",
     ),
     Quantity(
         "generate.verbatim",
@@ -345,6 +346,7 @@ _QUANTITIES: Final[Quantities] = (
         "perplexity",
         "Perplexity of a batch's texts under the model without exemplars.",
         at("text_quality", "perplexity"),
+        sense="quality",
     ),
 )
 

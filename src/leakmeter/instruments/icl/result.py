@@ -362,6 +362,7 @@ _QUANTITIES: Final[Quantities] = (
         at("is_right"),
         worse="less",
         usual="mean",
+        sense="quality",
     ),
     RunQuantity(
         "icl.macro_f1",
@@ -369,6 +370,7 @@ _QUANTITIES: Final[Quantities] = (
         "Mean F1 of the labels, over the queries whose label is known.",
         lambda results: summary(results).macro_f1,
         worse="less",
+        sense="quality",
     ),
 )
 

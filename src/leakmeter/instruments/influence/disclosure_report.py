@@ -20,7 +20,6 @@ from leakmeter.text.entities import shapes
 from leakmeter.text.entities.encoded import ENCODED
 from leakmeter.text.entities.fields import FIELD
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE
-from leakmeter.text.entities.packs import pack
 from leakmeter.text.entities.values import RECOGNISED
 
 _ORIGINS: Final = 8
@@ -97,13 +96,6 @@ def personal(case: InfluenceResult) -> list[Disclosure]:
 def retold(case: InfluenceResult) -> list[Disclosure]:
     """Other content, in other words or drawn from several pieces."""
     return [disclosure for disclosure in found(case) if not disclosure.is_sensitive and disclosure.relation != "copied"]
-
-
-def secrets(case: InfluenceResult) -> Iterator[str]:
-    """Keys and passwords that a response says, as it and the documents write them."""
-    for disclosure in case.disclosures:
-        if disclosure.kind == shapes.KEY or disclosure.kind in pack.secrets():
-            yield from (disclosure.text, *(source.text for source in disclosure.sources))
 
 
 def listed(cases: Sequence[InfluenceResult]) -> list[tuple[InfluenceResult, int]]:

@@ -40,6 +40,7 @@ from leakmeter.text.build import REGION
 from leakmeter.text.controls import word_hash
 from leakmeter.text.entities import copied, meaning, shapes, values
 from leakmeter.text.entities.mention import PERSON
+from leakmeter.text.entities.packs import pack
 from leakmeter.text.entities.values import PersonalValue
 from leakmeter.text.entity_results import PieceSeries
 from leakmeter.text.permissions import MayKnow, Permissions
@@ -82,6 +83,11 @@ class DisclosedSpan(Record):
     """How the kind is known: 'list' of the user's, 'recogniser' of a form, 'field' of a record, 'encoded' of a value of
     the documents in a code, 'shape', or 'meaning' of words and phrases that are said of a person; None of other
     content."""
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether it is a key or a password."""
+        return self.kind == shapes.KEY or self.kind in pack.secrets()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +132,11 @@ class Disclosure(DisclosedSpan):
     rule: str | None = field(default=None, metadata={SELDOM: True})
     """What decides it: the rule's name, such as 'allow 2'; 'no rule'; 'own words', of what the recipient said before;
     'the log'; or, of what is not known, which fact is missing. There only where `allowed` is."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Of a key or a password, how the response and the documents write it."""
+        return (self.text, *(source.text for source in self.sources)) if self.is_secret else ()
 
     @property
     def is_sensitive(self) -> bool:

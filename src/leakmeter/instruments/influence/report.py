@@ -157,7 +157,6 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
         notes=_notes(cases, shared if several else {}),
         guide_to="piece",
         has_posteriors=any(case.response.sampled for case in cases),
-        secrets=[secret for case in cases for secret in disclosure_report.secrets(case)],
     )
 
 

@@ -185,12 +185,16 @@ class RedactedDisclosures(Record):
 
 _QUANTITIES: Final[Quantities] = (
     of_response("redact", "Influence of the remaining context on the response.", at("left_nats")),
-    of_response("redact.whole", "Influence of the whole context on the response, before cuts.", at("whole_nats")),
+    replace(
+        of_response("redact.whole", "Influence of the whole context on the response, before cuts.", at("whole_nats")),
+        sense="neither",
+    ),
     Quantity(
         "redact.cut",
         "share of characters",
         "Share of the context that is cut, not counting white space.",
         at("redacted_share"),
+        sense="quality",
     ),
     Quantity(
         "redact.reached",
@@ -199,6 +203,7 @@ _QUANTITIES: Final[Quantities] = (
         at("reached"),
         worse="less",
         usual="mean",
+        sense="quality",
     ),
 )
 
@@ -252,6 +257,13 @@ class RedactionResult(ContextResult):
     """None where nothing is cut."""
     disclosed: RedactedDisclosures | None = field(default=None, metadata={SELDOM: True})
     """Where pieces were cut for what the response gives away. There only where it is so."""
+
+    @property
+    @override
+    def secrets(self) -> tuple[str, ...]:
+        spans = () if self.disclosed is None else self.disclosed.spans
+        said = () if self.after is None else self.after.disclosures or ()
+        return (*(span.text for span in spans if span.is_secret), *(text for row in said for text in row.secrets))
 
     @classmethod
     def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:

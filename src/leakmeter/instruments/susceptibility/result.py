@@ -170,12 +170,14 @@ _QUANTITIES: Final[Quantities] = (
         "How far contexts move the answer to a query: mutual information of context and answer.",
         at("susceptibility_nats"),
         floor=NOISE,
+        sense="neither",
     ),
     Quantity(
         "susceptibility.share_of_ceiling",
         "share",
         "How far contexts move the answer to a query, as a share of the maximum for this number of contexts.",
         at("share_of_ceiling"),
+        sense="neither",
     ),
     Quantity(
         "susceptibility.from_bare",
@@ -183,6 +185,7 @@ _QUANTITIES: Final[Quantities] = (
         "How far the answer after a context is from the answer to the query alone, on average over contexts.",
         at("from_bare_nats"),
         floor=NOISE,
+        sense="neither",
     ),
     Quantity(
         "susceptibility.worst_context",
@@ -190,6 +193,7 @@ _QUANTITIES: Final[Quantities] = (
         "How far the context that moves the answer most moves it.",
         lambda case: most(context.persuasion_nats for context in case.contexts),
         floor=NOISE,
+        sense="neither",
     ),
 )
 

@@ -11,10 +11,17 @@ from typing import Final
 
 import numpy as np
 
-from leakmeter.core.quantity import AnyQuantity, Check, Counterexample, Number, RunQuantity
+from leakmeter.core.quantity import COUNTED, AnyQuantity, Check, Counterexample, Number, RunQuantity
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.overriding import override
-from leakmeter.products.gate.gate_words import bound_sentence, found_text, undecided_sentence
+from leakmeter.products.gate.gate_words import (
+    allowed_text,
+    bound_sentence,
+    counted_text,
+    found_text,
+    undecided_sentence,
+    undecided_text,
+)
 from leakmeter.results.results import MeasuredCases, number_of
 from leakmeter.stats.aggregates import EXTREMES, FORMS
 from leakmeter.stats.arrays import FloatArray
@@ -119,14 +126,20 @@ def _check(
     is_within = holds = bound.allows(observed.value)
     if confident and how not in EXTREMES:
         holds = holds and interval is not None and bound.allows(interval[1 if bound.is_upper else 0])
-    words = found_text(bound.name, observed, how, known_values), observed, bound.operator, bound.limit
     undecided = n_lower > 0 and holds == bound.is_upper
+    unknown = ""
     if undecided and quantity.lower_bound is not None:
-        why, advice = quantity.lower_bound.why, quantity.lower_bound.advice
-        sentence = undecided_sentence(*words, n_lower=n_lower, why=why, advice=advice)
+        unknown = undecided_text(n_lower, quantity.lower_bound.why, quantity.lower_bound.advice)
+    if how == "max" and quantity.unit in COUNTED:
+        allowed = allowed_text(bound.operator, bound.limit)
+        sentence = f"{counted_text(quantity, observed, known_values, allowed)}{f'; {unknown}' if unknown else ''}."
+    elif unknown:
+        sentence = undecided_sentence(found_text(bound.name, observed, how), bound.operator, bound.limit, unknown)
     else:
-        has_interval = interval is not None
-        sentence = bound_sentence(*words, is_within=is_within, holds=holds, has_interval=has_interval)
+        sentence = bound_sentence(
+            found_text(bound.name, observed, how), observed, bound.operator, bound.limit,
+            is_within=is_within, holds=holds, has_interval=interval is not None,
+        )  # fmt: skip
     n_missing = len(run.cases) - observed.n
     worst = () if holds or undecided else _worst(bound, values, run.ids)
     return Check(*about, holds and not undecided, observed, n_missing, sentence, worst, undecided, n_lower)

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from leakmeter.core.quantity import Quantity, RunQuantity, Worse
+from leakmeter.core.quantity import Quantity, RunQuantity, Sense, Worse
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.products.gate.gate_words import left_out_sentence
@@ -16,10 +16,13 @@ from leakmeter.results.results import MeasuredCases, case_quantities
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.ranks import PairedDifference, holm, paired_difference
 
-ComparisonVerdict = Literal["worse", "better", "no finding"]
+ComparisonVerdict = Literal["worse", "better", "higher", "lower", "no finding"]
+"""'higher' and 'lower' of numbers of which neither is better."""
 HIDDEN: Final = "not shown"
 """Stands for a setting that has to stay secret."""
 _LEVEL: Final = 0.05
+_ROUNDING: Final = 1e-6
+"""Share of a case's number by which it may differ without a change."""
 _UNTESTED: Final = dict.fromkeys(("interval", "p_value", "holm_p_value", "rank_biserial", "noise_floor"))
 
 
@@ -40,6 +43,7 @@ class Moved:
     unit: str
     about: str
     worse: Worse
+    sense: Sense
     first: float
     """Mean over pairs; NaN where a −∞ and an ∞ are among them."""
     second: float
@@ -54,12 +58,14 @@ class Moved:
 
     @property
     def verdict(self) -> ComparisonVerdict:
-        """Direction in which the mean differs by more than its interval and noise, where p agrees: it is below 0.05 as
+        """Direction in which the mean differs: its interval leaves out 0, it is above the noise, and p agrees, as it is
         shown, among all quantities. Where a difference is infinite, neither is needed; 'no finding' for both sides."""
         up, down = self.difference.is_above(self.noise_floor), self.difference.is_below(self.noise_floor)
         is_finite = bool(np.isfinite(self.difference.differences).all())
         if up == down or (is_finite and self.holm_p >= _LEVEL):
             return "no finding"
+        if self.sense == "neither":
+            return "higher" if up else "lower"
         return "worse" if up == (self.worse == "more") else "better"
 
 
@@ -71,9 +77,30 @@ class WholeMoved:
     unit: str
     about: str
     worse: Worse
+    sense: Sense
     first: float | None
     """None where the run has none."""
     second: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedNumber:
+    """A quantity of a case that is another in the second run."""
+
+    quantity: str
+    unit: str
+    first: float
+    second: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedCase:
+    """A case of both runs some of whose quantities differ by more than the noise of both."""
+
+    id: str
+    has_other_texts: bool
+    numbers: tuple[ChangedNumber, ...]
+    """One or more, in the order of the quantities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +133,8 @@ class Comparison:
     """Quantities of runs as a whole."""
     left_out: tuple[LeftOut, ...] = ()
     """Pairs that are not compared although both have the quantity."""
+    changed: tuple[ChangedCase, ...] = ()
+    """Those of the pairs, the largest change of the first quantity first."""
 
     def to_dict(self) -> JsonObject:
         """One plain object; 'first' is A, 'second' B, differences are B − A.
@@ -119,12 +148,13 @@ class Comparison:
             "settings": [asdict(entry) for entry in self.settings],
             "incomparable": [asdict(entry) for entry in self.incomparable],
             "left_out": [asdict(entry) for entry in self.left_out],
+            "changed": [] if self.incomparable else [asdict(entry) for entry in self.changed],
             "quantities": [*map(self._row, self.moved), *map(self._row, self.whole)],
         }
 
     def _row(self, moved: Moved | WholeMoved) -> JsonObject:
         row: JsonObject = {
-            name: getattr(moved, name) for name in ("quantity", "unit", "about", "worse", "first", "second")
+            name: getattr(moved, name) for name in ("quantity", "unit", "about", "worse", "sense", "first", "second")
         }
         if isinstance(moved, Moved):
             difference = moved.difference
@@ -172,6 +202,7 @@ def compare(first: MeasuredCases, second: MeasuredCases, names: Sequence[str] = 
             if n_pairs := sum(bool(ones[i] or twos[j]) for i, j in pairs):
                 left_out.append(LeftOut(quantity.name, n_pairs, quantity.lower_bound.why))
     texts = {case.get("id"): case for case in first.spec.get("cases") or ()}
+    other_texts = {case.get("id") for case in second.spec.get("cases") or () if texts.get(case.get("id"), case) != case}
     together = holm([change.difference.p_value for change in moved])
     of_first, of_second = first.settings(), second.settings()
     settings = differing(of_first, of_second)
@@ -190,6 +221,7 @@ def compare(first: MeasuredCases, second: MeasuredCases, names: Sequence[str] = 
             quantity.unit,
             quantity.about,
             quantity.worse,
+            quantity.sense,
             quantity.compute([first.cases[i] for i, _ in pairs]),
             quantity.compute([second.cases[j] for _, j in pairs]),
         )
@@ -201,14 +233,40 @@ def compare(first: MeasuredCases, second: MeasuredCases, names: Sequence[str] = 
         len(pairs),
         len(first.cases) - len(pairs),
         len(second.cases) - len(pairs),
-        sum(texts.get(case.get("id"), case) != case for case in second.spec.get("cases") or ()),
+        len(other_texts),
         tuple(settings),
         incomparable(settings, of_first, of_second, second.defining),
         tuple(replace(change, holm_p=p) for change, p in zip(moved, together, strict=True)),
         # What neither run has is no line, unless it was asked for.
         tuple(moved for moved in of_runs if names or (moved.first, moved.second) != (None, None)),
         tuple(left_out),
+        _changed(first, second, pairs, [entry for entry in chosen if isinstance(entry, Quantity)], other_texts),
     )
+
+
+def _changed(
+    first: MeasuredCases,
+    second: MeasuredCases,
+    pairs: Sequence[tuple[int, int]],
+    quantities: Sequence[Quantity],
+    other_texts: Container[object],
+) -> tuple[ChangedCase, ...]:
+    numbers: dict[int, list[ChangedNumber]] = {}
+    largest: dict[int, tuple[float, ...]] = {}
+    for quantity in quantities:
+        ones, twos = first.values(quantity), second.values(quantity)
+        for i, j in pairs:
+            before, after = float(ones[i]), float(twos[j])
+            change = 0.0 if before == after else abs(after - before)
+            least = _ROUNDING * min(abs(before), abs(after))
+            # Not so of what one of them has not.
+            if change > max(first.floor(quantity, [i]) + second.floor(quantity, [j]), least):
+                numbers.setdefault(i, []).append(ChangedNumber(quantity.name, quantity.unit, before, after))
+                largest[i] = (*largest.get(i, ()), -change)
+    main = quantities[0].name if quantities else ""
+    order = sorted(numbers, key=lambda i: (numbers[i][0].quantity != main, largest[i]))
+    ids = first.ids
+    return tuple(ChangedCase(ids[i], ids[i] in other_texts, tuple(numbers[i])) for i in order)
 
 
 def differing(first: Mapping[str, object], second: Mapping[str, object]) -> list[ChangedSetting]:
@@ -252,6 +310,7 @@ def _moved(
         quantity.unit,
         quantity.about,
         quantity.worse,
+        quantity.sense,
         aggregate(ones[left], "mean"),
         aggregate(twos[right], "mean"),
         difference,

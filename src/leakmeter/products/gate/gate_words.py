@@ -10,7 +10,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from leakmeter.core.plain import counted, excerpt
-from leakmeter.core.quantity import COUNTED, Check, Counterexample, Number
+from leakmeter.core.quantity import COUNTED, SHARE_OF_CASES, Check, Counterexample, Number, Quantity
 from leakmeter.core.record import JsonObject
 from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.stats.aggregates import EXTREMES
@@ -19,6 +19,7 @@ from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 
 _WITHIN: Final = {"<=": "at most", "<": "below", ">=": "at least", ">": "above"}
 _TOLD: Final = {"holds": "holds ", "broken": "BROKEN", "undecided": "UNDECIDED"}
+_ALLOWED: Final = {"<=": "allowed", "<": "allowed below", ">=": "asked for", ">": "asked for above"}
 _BEYOND: Final = {"<=": "more than", "<": "not below", ">=": "less than", ">": "not above"}
 _VALUE_AT_MOST: Final = 60
 _ID_AT_MOST: Final = 40
@@ -40,21 +41,34 @@ def value_text(number: Number) -> str:
     return f"{least}{nats_in(number.value, number.interval)}{ends}"
 
 
-def found_text(name: str, number: Number, how: str = "", values: FloatArray | None = None) -> str:
-    """What a bound is held against. Of a largest or smallest one it says so, and of a largest count the total too, so
-    that nobody reads a maximum as a sum."""
-    if how not in EXTREMES or values is None:
+def found_text(name: str, number: Number, how: str = "") -> str:
+    """What a bound is held against. Of a largest or smallest one it says so, so that nobody reads it as a sum."""
+    if how not in EXTREMES:
         return f"{name} is {number_text(number)}"
-    least, of_all = "at least " * number.is_lower_bound, f"of {counted(number.n, 'case')}"
-    if how == "max" and number.unit in COUNTED:
-        n_with, total, most = int((values > 0).sum()), f"{values.sum():,.0f}", f"{number.value:,.0f}"
-        if not n_with:
-            return f"{name}: none {'known ' * number.is_lower_bound}in {number.n:,} answers"
-        noun = COUNTED[number.unit] if total == "1" else number.unit
-        answers = f"{least}{n_with:,} of {number.n:,} answers"
-        return f"{name}: {least}{total} {noun} in {answers}, {least or 'at most '}{most} in one answer"
     which = "the largest" if how == "max" else "the smallest"
-    return f"{name} is {value_text(number)} {number.unit}, {which} {of_all}"
+    return f"{name} is {value_text(number)} {number.unit}, {which} of {counted(number.n, 'case')}"
+
+
+def counted_text(quantity: Quantity, number: Number, values: FloatArray, allowed: str) -> str:
+    """What a bound on the most that one answer has of something counted is held against: in how many answers there is
+    any, the total, and the most in one. `allowed` is an `allowed_text`, and stands behind the total where none is
+    allowed, in one answer or in all."""
+    n_with, total, most = int((values > 0).sum()), f"{values.sum():,.0f}", f"{number.value:,.0f}"
+    verb, space, rest = (quantity.predicate or f"have {quantity.name}").partition(" ")
+    known = "is known to " if n_with == 1 else "are known to "
+    known_verb = f"{known}{verb}" if number.is_lower_bound else f"{verb}s" if n_with == 1 else verb
+    answers = f"{n_with:,} of {counted(number.n, 'answer')} {known_verb}{space}{rest}"
+    if not n_with:
+        return f"{answers} ({allowed})"
+    least = "at least " * number.is_lower_bound
+    in_all = f"{answers}, {least}{total} {COUNTED[number.unit] if total == '1' else number.unit} in total"
+    if allowed.endswith(" 0"):
+        return f"{in_all} ({allowed}). Most in one answer: {least}{most}"
+    return f"{in_all}. Most in one answer: {least}{most} ({allowed})"
+
+
+def allowed_text(operator: str, limit: float) -> str:
+    return f"{_ALLOWED[operator]} {limit:.12g}"
 
 
 def bound_sentence(
@@ -77,13 +91,13 @@ def bound_sentence(
     return f"{found}: {_WITHIN[operator]} {limit:.12g}, but not all of its interval."
 
 
-def undecided_sentence(
-    found: str, number: Number, operator: str, limit: float, *, n_lower: int, why: str, advice: str
-) -> str:
-    return (
-        f"{found}, and whether it is {_WITHIN[operator]} {limit:.12g} is undecided: for "
-        f"{counted(n_lower, 'case')} only a lower bound is known ({why}); {advice}."
-    )
+def undecided_sentence(found: str, operator: str, limit: float, undecided: str) -> str:
+    """`undecided` is an `undecided_text`."""
+    return f"{found}, and whether it is {_WITHIN[operator]} {limit:.12g} is undecided: {undecided}."
+
+
+def undecided_text(n_lower: int, why: str, advice: str) -> str:
+    return f"for {counted(n_lower, 'case')} only a lower bound is known ({why}); {advice}"
 
 
 def left_out_sentence(n_lower: int, noun: str, why: str) -> str:
@@ -119,8 +133,9 @@ def _case(item: Counterexample) -> str:
 
 
 def _own(value: float, unit: str) -> str:
-    """A case's own number: a count has no decimals."""
-    return f"{value:,.0f}" if unit in COUNTED and value.is_integer() else nats_text(value)
+    """A case's own number: a count has no decimals, nor has what is 0 or 1."""
+    is_whole = (unit in COUNTED or unit == SHARE_OF_CASES) and value.is_integer()
+    return f"{value:,.0f}" if is_whole else nats_text(value)
 
 
 def setting_line(name: str, first: Any, second: Any) -> str:
@@ -140,63 +155,66 @@ def incomparable_line(settings: Sequence[JsonObject]) -> str:
     return f"No verdict: the numbers mean different things ({listed})"
 
 
+NO_DIFFERENCE: Final = "no difference beyond chance"
+VERDICT_RULE: Final = (
+    "A number is worse or better, or higher or lower where neither is better, if the 95\u00a0% interval of its "
+    "difference leaves out 0, the difference is above the noise of both runs, and the paired test agrees: p of "
+    "Wilcoxon’s signed-rank test, by Holm’s rule among these numbers, is below 0.05. All else is "
+    f"{NO_DIFFERENCE}."
+)
+_SAYS: Final = {
+    ("leak", "worse"): "leaks more",
+    ("leak", "better"): "leaks less",
+    ("quality", "worse"): "is worse",
+    ("quality", "better"): "is better",
+    ("neither", "higher"): "is higher",
+    ("neither", "lower"): "is lower",
+}
+
+
 def comparison_headline(comparison: JsonObject, first: str = "A", second: str = "B") -> str:
     """What `gating.compare.Comparison.to_dict` says in one sentence of two runs by their names."""
     if comparison["incomparable"]:
         return incomparable_line(comparison["incomparable"])
     tested = [row for row in comparison["quantities"] if row["p_value"] is not None]
-    found = [
-        f"{verdict} in {', '.join(map(_by, rows))}"
-        for verdict in ("worse", "better")
-        if (rows := [row for row in tested if row["verdict"] == verdict])
-    ]
-    n_other = sum(row["verdict"] == "no finding" for row in tested)
-    if found:
-        others = f"; no finding in {n_other:,} other {'quantity' if n_other == 1 else 'quantities'}" if n_other else ""
-        return f"{second} is {' and '.join(found)} than {first}{others}."
     if not tested:
-        return f"No finding: {first} and {second} have no quantity that can be tested."
+        return f"No verdict: {first} and {second} have no number that can be tested."
+    n, noun = len(tested), "number" if len(tested) == 1 else "numbers"
+    by_words = {
+        words: rows
+        for (sense, verdict), words in _SAYS.items()
+        if (rows := [row for row in tested if (row["sense"], row["verdict"]) == (sense, verdict)])
+    }
+    parts = [f"{words}{{}} in {len(rows):,}{{}}: {', '.join(map(_by, rows))}" for words, rows in by_words.items()]
+    if parts:
+        others = "".join(f"; it {part.format('', '')}" for part in parts[1:])
+        return f"{second} {parts[0].format(f' than {first}', f' of {n:,} {noun}')}{others}."
+    alike = "leaks as much as" if all(row["sense"] == "leak" for row in tested) else "does not differ from"
+    return f"{second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{_few(comparison)}"
+
+
+def _few(comparison: JsonObject) -> str:
+    """What weakens that no difference was found: that there are few cases, or that some changed all the same."""
+    n, changed = comparison["n_pairs"], len(comparison["changed"])
     few = ""
-    if (n := comparison["n_pairs"]) < FEWEST_FOR_INTERVAL:
-        few = f" {counted(n, 'pair')} of cases {'is' if n == 1 else 'are'} few: more can show smaller differences."
-    return f"No finding: {second} does not differ from {first} by more than chance and noise.{few}"
+    if n < FEWEST_FOR_INTERVAL:
+        few = f" {counted(n, 'case')} {'is' if n == 1 else 'are'} few: more can show smaller differences."
+    return f" {changed:,} of {counted(n, 'case')} changed.{few}" if changed else few
 
 
 def _by(row: JsonObject) -> str:
     return f"{excerpt(row['quantity'], _VALUE_AT_MOST)} (by {nats_text(abs(row['difference']))} {row['unit']})"
 
 
-def comparison_lines(comparison: JsonObject) -> list[str]:
-    """Lines of what `gating.compare.Comparison.to_dict` gives, the headline first."""
-    n, first, second, other = (
-        comparison[name] for name in ("n_pairs", "n_only_first", "n_only_second", "n_other_texts")
-    )
-    lines = [comparison_headline(comparison)]
-    lines.append(f"{counted(n, 'case')} in both, {first:,} in A only, {second:,} in B only")
-    if other:
-        lines.append(f"{other:,} with different texts in A and B: the same id, but not the same case")
-    lines += [
-        f"differs: {setting_line(setting['name'], setting['first'], setting['second'])}"
-        for setting in comparison["settings"]
-    ]
-    return [*lines, *map(_moved, comparison["quantities"]), *map(left_out_line, comparison["left_out"])]
+def changed_text(number: JsonObject) -> str:
+    """'influence 4.05 → 101 nats'."""
+    first, second = (_own(number[name], number["unit"]) for name in ("first", "second"))
+    unit = "" if number["unit"] in COUNTED else f" {number['unit']}"
+    return f"{excerpt(number['quantity'], _VALUE_AT_MOST)} {first} → {second}{unit}"
 
 
 def left_out_line(left_out: JsonObject) -> str:
     return f"{left_out['quantity']}: {left_out_sentence(left_out['n_pairs'], 'pair', left_out['why'])}"
-
-
-def _moved(row: JsonObject) -> str:
-    means = f"{row['quantity']}, {row['unit']}: {nats_text(row['first'])} in A, {nats_text(row['second'])} in B"
-    if row["difference"] is None:
-        return means
-    moved = f"{means}, by {nats_in(row['difference'], row['interval'])}"
-    if row["p_value"] is None:
-        return moved
-    return (
-        f"{moved}, p {row['holm_p_value']:.2g}, effect {nats_text(row['rank_biserial'])}, "
-        f"{counted(row['n_pairs'], 'pair')}: {row['verdict']}"
-    )
 
 
 def to_junit(checks: Sequence[Check]) -> bytes:

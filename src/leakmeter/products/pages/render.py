@@ -4,23 +4,37 @@ the figures of a run as files."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from leakmeter.core.files import check_outside_runs, store_errors, write_whole
-from leakmeter.core.quantity import Number
+from leakmeter.core.plain import n_listed
+from leakmeter.core.quantity import COUNTED, Number
 from leakmeter.core.record import JsonObject
 from leakmeter.engine.storage.catalogue import entry_of, label
 from leakmeter.errors import UsageError
 from leakmeter.products.gate.compare import compare
-from leakmeter.products.gate.gate_words import comparison_headline, left_out_line, setting_line, value_text
+from leakmeter.products.gate.gate_words import (
+    NO_DIFFERENCE,
+    VERDICT_RULE,
+    changed_text,
+    comparison_headline,
+    left_out_line,
+    setting_line,
+    value_text,
+)
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html
-from leakmeter.report.scale import NOT_MEASURED, nats_in, nats_text
+from leakmeter.report.scale import NOT_MEASURED, interval_text, nats_text
 from leakmeter.results.run import Run
 
+_VERDICTS: Final = {"no finding": NO_DIFFERENCE, "": NOT_MEASURED}
+_CHANGED: Final = 8
+"""Cases that changed, of those that are shown at first."""
+_NUMBERS: Final = 3
+"""Numbers of a case that changed, of those that are shown."""
 NumberedComparison: TypeAlias = tuple[int, int, JsonObject]
 """Numbers of two runs, from 0, and `gating.compare.Comparison.to_dict`."""
 
@@ -101,8 +115,12 @@ def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[NumberedComparis
         [
             *_headlines(comparisons),
             _table(runs),
+            *(
+                b.HeadedBlocks(f"Run {second + 1} less run {first + 1}", list(blocks))
+                for (first, second, _), blocks in zip(comparisons, map(_of_runs, comparisons), strict=True)
+            ),
+            *rule_of(record for _, _, record in comparisons),
             *_measures(runs),
-            *map(_comparison, comparisons),
             *(
                 b.Embedded(
                     (f"Run {number}: ", b.Untrusted(f"{run.measure}, {run.label}" if run.label else run.measure)),
@@ -112,6 +130,7 @@ def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[NumberedComparis
                 for number, run in enumerate(runs, 1)
             ),
         ],
+        secrets=[secret for run in runs for secret in run.report.secrets],
         lead="Results of each run, differences between runs of one measure on shared cases, and the whole page of "
         "each run.",
         notes=[
@@ -125,9 +144,9 @@ def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[NumberedComparis
 
 
 def _headlines(comparisons: Sequence[NumberedComparison]) -> Iterator[b.Block]:
-    sentences = (comparison_headline(row, f"run {i + 1}", f"run {j + 1}") for i, j, row in comparisons)
+    sentences = (comparison_headline(row, f"run {i + 1}", f"Run {j + 1}") for i, j, row in comparisons)
     for number, sentence in enumerate(sentences):
-        shown = b.Untrusted(f"{sentence[0].upper()}{sentence[1:]}")
+        shown = b.Untrusted(sentence)
         yield b.Text(shown) if number else b.Headline(shown)
 
 
@@ -179,36 +198,67 @@ def _cells(name: str, runs: Sequence[ShownRun]) -> list[b.Cell]:
     return cells
 
 
-def _comparison(comparison: NumberedComparison) -> b.HeadedBlocks:
-    first, second, record = comparison[0] + 1, comparison[1] + 1, comparison[2]
+def _of_runs(comparison: NumberedComparison) -> Iterator[b.Block]:
+    first, second, record = comparison
+    return comparison_blocks(record, f"Run {first + 1}", f"Run {second + 1}")
+
+
+def comparison_report(record: JsonObject, first: str, second: str) -> b.Report:
+    """What `gating.compare.Comparison.to_dict` says of two runs by their names."""
+    headline = b.Headline(b.Untrusted(comparison_headline(record, first, second)))
+    blocks = [headline, *comparison_blocks(record, first, second), *rule_of([record])]
+    return b.Report(f"{first} and {second}", "runs", blocks)
+
+
+def comparison_blocks(record: JsonObject, first: str, second: str) -> Iterator[b.Block]:
+    """What two runs have in common, the cases that changed, those that changed most first, and their numbers."""
     n, other = record["n_pairs"], record["n_other_texts"]
-    others = f", {other:,} of them with other texts" if other else ""
-    settings = [setting_line(entry["name"], entry["first"], entry["second"]) for entry in record["settings"]]
+    only = [f"{record[f'n_only_{which}']:,} only in {name}" for which, name in (("first", first), ("second", second))]
+    others = f"; {other:,} of them with other texts: the same id, but not the same case" if other else ""
+    yield b.Text(f"{n:,} case{'s are' if n != 1 else ' is'} in both, {' and '.join(only)}{others}.")
+    for entry in record["settings"]:
+        line = setting_line(entry["name"], entry["first"], entry["second"])
+        yield b.Text(("Set otherwise: ", b.Untrusted(line)))
+    for entry in record["left_out"]:
+        yield b.Text(b.Untrusted(left_out_line(entry)))
+    if record["changed"]:
+        yield b.table_of(
+            record["changed"],
+            [(b.Column("Case"), lambda case: b.Untrusted(case["id"])), (b.Column("Changed"), _changed_cell)],
+            "Cases that changed, most first",
+            rest=("case", "cases"),
+            first=_CHANGED,
+        )
     columns: b.Columns[JsonObject] = [
-        (b.Column("Quantity"), lambda row: b.Untrusted(row["quantity"])),
-        (b.Column("Unit"), lambda row: b.Untrusted(row["unit"])),
-        (b.Column(f"Run {first}", "number"), lambda row: nats_text(row["first"])),
-        (b.Column(f"Run {second}", "number"), lambda row: nats_text(row["second"])),
-        (b.Column("Difference", "number"), lambda row: nats_in(row["difference"], row["interval"])),
-        (b.Column("p", "number"), lambda row: _p(row["holm_p_value"])),
-        (b.Column("Pairs", "count"), lambda row: row["n_pairs"]),
-        (b.Column("Verdict"), lambda row: row["verdict"] or NOT_MEASURED),
+        (b.Column("Number"), lambda row: f"{row['quantity']}, {row['unit']}"),
+        (b.Column(first, "number"), lambda row: nats_text(row["first"])),
+        (b.Column(second, "number"), lambda row: nats_text(row["second"])),
     ]
-    about: list[b.Block] = [
-        b.Text(f"{n:,} case{'s are' if n != 1 else ' is'} in both{others}."),
-        *(b.Text(("Set otherwise: ", b.Untrusted(line)), "soft") for line in settings),
-        *(b.Text(b.Untrusted(left_out_line(entry)), "soft") for entry in record["left_out"]),
-    ]
-    title = f"Run {second} less run {first}"
-    if record["incomparable"]:
-        return b.HeadedBlocks(title, about)
-    caption = (
-        "Paired differences, means over cases with 95\u00a0% intervals; p of Wilcoxon’s signed-rank test, "
-        "by Holm’s rule. Worse or better: the interval leaves out 0, p is below 0.05, and the difference is above the "
-        "noise floor"
-    )
-    table = b.table_of(record["quantities"], columns, caption, rest=("quantity", "quantities"))
-    return b.HeadedBlocks(title, [*about, table])
+    if not record["incomparable"]:
+        columns += [
+            (b.Column("Difference", "number"), lambda row: nats_text(row["difference"])),
+            (b.Column("95\u00a0%", "interval"), lambda row: interval_text(row["interval"]).strip()),
+            (b.Column("p", "number"), lambda row: _p(row["holm_p_value"])),
+        ]
+        if any(row["n_pairs"] != n for row in record["quantities"]):
+            columns.append((b.Column("Cases", "count"), lambda row: row["n_pairs"]))
+        columns.append((b.Column("Verdict"), lambda row: _VERDICTS.get(row["verdict"], row["verdict"])))
+    yield b.table_of(record["quantities"], columns, "Means over cases", rest=("number", "numbers"))
+
+
+def rule_of(records: Iterable[JsonObject]) -> Iterator[b.Block]:
+    """When a number is called worse or better, where some are compared."""
+    if any(not record["incomparable"] for record in records):
+        yield b.Text(VERDICT_RULE, "soft")
+
+
+def _changed_cell(case: JsonObject) -> str:
+    # What is counted says more than further sums, behind the first.
+    first, *others = case["numbers"]
+    numbers = [changed_text(number) for number in (first, *sorted(others, key=lambda n: n["unit"] not in COUNTED))]
+    n = n_listed(len(numbers), _NUMBERS)
+    more = f"; and {len(numbers) - n} more" if len(numbers) > n else ""
+    return f"{'; '.join(numbers[:n])}{more}{'; another text' if case['has_other_texts'] else ''}"
 
 
 def _p(p: float | None) -> str:

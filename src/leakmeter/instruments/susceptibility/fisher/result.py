@@ -29,6 +29,7 @@ _QUANTITIES: Final[Quantities] = (
         NATS,
         "How far changes of a query's vectors would move the answer to it, for the first covariance.",
         lambda case: float(case.values[0].fisher_nats),
+        sense="neither",
     ),
 )
 
