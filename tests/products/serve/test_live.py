@@ -173,7 +173,11 @@ def test_nothing_is_final_before_noise_and_placebo(made: TestClient, search: dic
     context = " ".join(f"Number {i} is {555_010_2200 + i}." for i in range(n))
     told = asked(made, "measure", context=context, query="Who?", response="5550102201", **search)
     names = [name for name, _ in told]
-    assert names.count("calibrating") == 1
+    steps = [data for name, data in told if name == "calibrating"]
+    assert [(one["step"], one["of"]) for one in steps] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert {one["what"] for one in steps} == {
+        "each piece alone", "an irrelevant text", "other contexts", "the noise floor"
+    }  # fmt: skip
     exact = [i for i, (name, data) in enumerate(told) if name == "piece" and data["exact"]]
     assert max(exact) < names.index("calibrating") < names.index("done")
     so_far = [data["list"] for name, data in told if name == "disclosed"]
