@@ -276,7 +276,8 @@ def _origin_so_far(span: b.Disclosed) -> b.Phrase:
 
 
 def _changed(before: Mapping[tuple[int, int], list[int]], after: Mapping[tuple[int, int], list[int]]) -> str:
-    """What the calibration changed of disclosures that were shown, by their tokens, and of the pieces they came from."""
+    """What the calibration changed of disclosures that were shown, and of the pieces that they came from; both by the
+    tokens of each."""
     now = {
         tokens: [pieces for (start, end), pieces in after.items() if start < tokens[1] and tokens[0] < end]
         for tokens in before
@@ -360,8 +361,8 @@ def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> Json
 
 
 def _findings_text(result: InfluenceResult) -> str:
-    n = sum(findings.is_finding(result, piece) for piece in result.pieces)
-    return f"{n:,} of {len(result.pieces):,} pieces moved the answer by more than noise and an irrelevant text."
+    n, of = sum(findings.is_finding(result, piece) for piece in result.pieces), len(result.pieces)
+    return f"{n:,} of {of:,} pieces moved the answer by more than noise and an irrelevant text."
 
 
 def _piece(result: InfluenceResult, piece: PieceInfluence) -> JsonObject:
