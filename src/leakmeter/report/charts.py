@@ -26,7 +26,7 @@ from leakmeter.core.plain import excerpt
 from leakmeter.errors import UsageError
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
-from leakmeter.stats.arrays import FloatArray
+from leakmeter.stats.arrays import FloatArray, ObjectArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
