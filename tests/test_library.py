@@ -6,6 +6,7 @@ Every public function is called, as `leakmeter.NAME(…)`, and as `Meter(…).NA
 from __future__ import annotations
 
 import base64
+import doctest
 import inspect
 import json
 import os
@@ -236,6 +237,14 @@ def test_a_result_and_many_draw_into_axes_that_are_given() -> None:
         assert len(pyplot.get_fignums()) == n_before + 1, "no figure beside that of the axes"
         with pytest.raises(UnknownNameError, match="no figure named 'pices'; did you mean 'pieces'"):
             drawn.plot("pices")
+    pyplot.close("all")
+
+
+def test_examples_of_plots_run() -> None:
+    for kind in (leakmeter.InfluenceResult, leakmeter.Results):
+        (example,) = doctest.DocTestFinder(recurse=False).find(kind.plot, "plot", module=False, globs={})
+        assert example.examples
+        assert doctest.DocTestRunner().run(example).failed == 0
     pyplot.close("all")
 
 

@@ -232,12 +232,11 @@ class AnyResult(ABC):
             UsageError: it has no figure, `ax` is given for one of several panels, or matplotlib is not installed.
 
         Examples:
-            >>> import leakmeter, matplotlib
-            >>> matplotlib.use("agg")
+            >>> import leakmeter
             >>> case = {"context": "Ana is 41. She sings.", "query": "How old is Ana?", "response": "41"}
             >>> result = leakmeter.influence("toy", **case)
-            >>> result.plot().get_ylabel(), list(result.figures())
-            ('', ['pieces', 'tokens'])
+            >>> list(result.figures()), result.plot("pieces").get_xlabel()
+            (['pieces', 'tokens'], 'influence of the piece, nats')
         """
         return plotted(type(self).findings([self]), figure, ax)
 

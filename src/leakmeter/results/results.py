@@ -225,15 +225,15 @@ class Results(Generic[R]):
         result's own `plot`.
 
         Examples:
-            >>> import leakmeter, matplotlib
-            >>> matplotlib.use("agg")
+            >>> import leakmeter
+            >>> from matplotlib import pyplot
             >>> cases = [{"id": name, "context": f"{name} is 41.", "query": "Who?"} for name in ("Ana", "Bo")]
             >>> many = leakmeter.influence("toy", cases, samples=1, max_new_tokens=2)
             >>> list(many.figures())
             ['pieces', 'tokens']
-            >>> _, (left, right) = matplotlib.pyplot.subplots(1, 2)
-            >>> many.plot("pieces", ax=left) is left
-            True
+            >>> _, (left, right) = pyplot.subplots(1, 2)
+            >>> many.plot("pieces", ax=left) is left, many.plot("tokens", ax=right) is right
+            (True, True)
         """
         return plotted(self.findings, figure, ax)
 
