@@ -284,8 +284,8 @@ def _changed(before: Mapping[tuple[int, int], list[int]], after: Mapping[tuple[i
     }
     n_gone = sum(not pieces for pieces in now.values())
     n_moved = sum(bool(pieces) and before[tokens] not in pieces for tokens, pieces in now.items())
-    gone = f"{n_gone:,} of what was listed before is no finding, and gone. " if n_gone else ""
-    return gone + (f"The sources of {n_moved:,} changed. " if n_moved else "")
+    gone = f"No finding after all, and listed no more: {n_gone:,}. " if n_gone else ""
+    return gone + (f"Sources changed: of {n_moved:,}. " if n_moved else "")
 
 
 async def page(request: Request) -> Response:
