@@ -228,7 +228,7 @@ class Disclosing(Seen):
             disclosed = [row if row.relation == "copied" else replace(row, sources=()) for row in disclosed]
         spans = [disclosure_report.disclosed_span(row, numbers, several=self._several) for row in disclosed]
         if not is_complete:
-            spans = [replace(span, origin=_origin_so_far(span)) for span in spans]
+            spans = [replace(span, origin=self._origin_so_far(row)) for span, row in zip(spans, disclosed, strict=True)]
         so_far = "" if is_final else " so far"
         before, self._shown = self._shown, {span.tokens: sorted(span.pieces) for span in spans}
         return {
@@ -256,6 +256,14 @@ class Disclosing(Seen):
             "changed": _changed(before, self._shown) if is_final else "",
         }
 
+    def _origin_so_far(self, disclosure: Disclosure) -> b.Phrase:
+        """Documents or pieces that say the words, of which nobody knows yet how much each of them did."""
+        if not disclosure.sources:
+            return "the context; its pieces are being scored"
+        pieces = list(dict.fromkeys(source.piece for source in disclosure.sources))
+        names = disclosure.places if self._several and disclosure.documents else pieces
+        return ("said in ", *b.joined(b.Untrusted(name, 40) for name in names), "; pieces are being scored")
+
     def _sources(self, disclosed: Sequence[Disclosure]) -> JsonObject:
         """Of each stretch of the context with words that were given away, by its place: its parts."""
         parts = ((place, disclosure_report.parts(stretch, disclosed)) for place, stretch in enumerate(self._stretches))
@@ -266,13 +274,6 @@ class Disclosing(Seen):
             for place, some in parts
             if some
         }
-
-
-def _origin_so_far(span: b.Disclosed) -> b.Phrase:
-    """Pieces that say the words, of which nobody knows yet how much each of them did."""
-    if not span.pieces:
-        return "the context; its pieces are being scored"
-    return ("said in ", *b.parts(span.origin), "; pieces are being scored")
 
 
 def _changed(before: Mapping[tuple[int, int], list[int]], after: Mapping[tuple[int, int], list[int]]) -> str:
