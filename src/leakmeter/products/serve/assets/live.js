@@ -275,7 +275,9 @@
       to.click();
       setTimeout(() => URL.revokeObjectURL(to.href), 60000);
     });
-    panel.append(row);
+    const advice = panel.querySelector(".advice");
+    if (advice) advice.after(row);
+    else panel.append(row);
   };
 
   const change = async () => {
