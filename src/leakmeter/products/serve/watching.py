@@ -19,7 +19,6 @@ from leakmeter.core.case import Case
 from leakmeter.core.item import ContextItem, Lazily, Prepared
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.measure import Measure, Measurement
-from leakmeter.core.prompt import Prompt
 from leakmeter.core.request import Asked, Request, Scores, Trial
 from leakmeter.engine.loading import KeptModel
 from leakmeter.engine.measure import Callbacks, check_answered, measure_cases
@@ -280,6 +279,6 @@ class _Pieces:
             yield from self._some(every, self._names(every), numbers, {})
 
 
-def _prepared(prompts: Mapping[str, Prompt]) -> Mapping[str, Prompt]:
+def _prepared(prompts: Mapping[str, Any]) -> Mapping[str, Any]:
     """Those of a mapping that were made already."""
     return prompts.prepared if isinstance(prompts, Lazily) else prompts
