@@ -13,7 +13,7 @@ _SAID: Final = (
     ("another --unit", "another ablation unit"),
     ("raise --max-loss to", "raise the limit to"),
     ("leakmeter redact --disclosures chooses what to cut", "“Find out” chooses what to cut"),
-    (" (leakmeter influence)", " (choose a piece above to cut it)"),
+    (" (leakmeter influence)", ", listed above"),
     ("leakmeter doctor says", "the page “Doctor” says"),
     ("raise M (--search top:K:M), or measure", "choose “every piece” in the options, or measure"),
     (" without --search", ", as the options offer it,"),
