@@ -195,12 +195,14 @@ def test_what_is_asked_while_a_new_answer_is_drawn_waits_and_nothing_is_lost(bro
 
 
 def test_before_it_is_calibrated_nothing_is_coloured(browser: Browser) -> None:
+    coloured = "#context .s, #answer b, #values button"
     browser.run(
         "window.seen = []; new MutationObserver(() => seen.push([document.getElementById('status').textContent,"
-        "...[...document.querySelectorAll('#context .s')].map(one => getComputedStyle(one).backgroundColor)]))"
+        f"...[...document.querySelectorAll('{coloured}')].map(one => getComputedStyle(one).backgroundColor)]))"
         ".observe(document.getElementById('status'), {childList: true})"
     )
-    measure(browser, **CASE)
+    context = "Ana is 41. She sings. Call 555-010-2231. Again: 555-010-2231."
+    measure(browser, **{**CASE, "context": context, "unit": "entity"})
     seen = browser.run("seen")
     steps = [colours for said, *colours in seen if said.startswith("Calibrating: ")]
     assert [said for said, *_ in seen if said == "Calibrating: 4 of 4 steps, the noise floor …"]

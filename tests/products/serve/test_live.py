@@ -289,8 +289,8 @@ def test_what_the_calibration_changed_is_said() -> None:
     before = {(0, 3): [1, 2], (4, 6): [0], (7, 9): [3]}
     assert live._changed(before, before) == ""
     # Ends of a span may move; it is the same that is listed.
-    assert live._changed(before, {(0, 2): [2], (4, 6): [0], (7, 9): [3]}) == "Sources changed: of 1. "
-    assert live._changed(before, {(4, 6): [0]}) == "No finding after all, and listed no more: 2. "
+    assert live._changed(before, {(0, 2): [2], (4, 6): [0], (7, 9): [3]}) == "The sources of 1 span changed. "
+    assert live._changed(before, {(4, 6): [0]}) == "2 listed before are no finding after all. "
 
 
 def test_redaction_is_that_of_the_library(made: TestClient) -> None:

@@ -260,8 +260,8 @@ class Disclosing(Seen):
         """Documents or pieces that say the words, of which nobody knows yet how much each of them did."""
         if not disclosure.sources:
             return "the context; its pieces are being scored"
-        pieces = list(dict.fromkeys(source.piece for source in disclosure.sources))
-        names = disclosure.places if self._several and disclosure.documents else pieces
+        in_order = sorted(disclosure.sources, key=lambda source: source.start)
+        names = dict.fromkeys((source.document if self._several else None) or source.piece for source in in_order)
         return ("said in ", *b.joined(b.Untrusted(name, 40) for name in names), "; pieces are being scored")
 
     def _sources(self, disclosed: Sequence[Disclosure]) -> JsonObject:
@@ -285,8 +285,8 @@ def _changed(before: Mapping[tuple[int, int], list[int]], after: Mapping[tuple[i
     }
     n_gone = sum(not pieces for pieces in now.values())
     n_moved = sum(bool(pieces) and before[tokens] not in pieces for tokens, pieces in now.items())
-    gone = f"No finding after all, and listed no more: {n_gone:,}. " if n_gone else ""
-    return gone + (f"Sources changed: of {n_moved:,}. " if n_moved else "")
+    gone = f"{n_gone:,} listed before {'is' if n_gone == 1 else 'are'} no finding after all. " if n_gone else ""
+    return gone + (f"The sources of {n_moved:,} span{'s' * (n_moved != 1)} changed. " if n_moved else "")
 
 
 async def page(request: Request) -> Response:
