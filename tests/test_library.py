@@ -6,8 +6,11 @@ Every public function is called, as `leakmeter.NAME(…)`, and as `Meter(…).NA
 from __future__ import annotations
 
 import base64
+import doctest
 import inspect
 import json
+import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,7 +21,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import matplotlib
 import pytest
+from matplotlib import pyplot
+from matplotlib.axes import Axes
 
 import leakmeter
 from helpers import tuned_models
@@ -28,6 +34,10 @@ from leakmeter.core import registry
 from leakmeter.engine import loading
 from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.report import blocks as b
+from leakmeter.report import charts
+
+matplotlib.use("agg")
 from leakmeter.instruments.pii.canaries import canaries_of
 
 CASES = [
@@ -199,8 +209,64 @@ def test_every_instrument_has_the_same_shape(name: str) -> None:
 def test_results_are_drawn_and_written() -> None:
     many = leakmeter.influence("toy", CASES)
     assert list(many.figures()) == list(many.findings.figures) != []
+    assert list(many[0].figures()) == list(many.figures())
     assert many.save_html("page.html").read_text(encoding="utf-8") == many.render_page()
     assert many.summary is None
+
+
+def test_a_frame_of_cases_says_what_was_asked_answered_and_found() -> None:
+    many = leakmeter.influence("toy", CASES)
+    frame = many.to_frame()
+    assert list(frame.columns)[:4] == ["id", "query", "response", "verdict"]
+    for (_, row), result in zip(frame.iterrows(), many, strict=True):
+        assert (row["query"], row["response"]) == (result.query, result.response.text)
+        assert row["verdict"] == leakmeter.Results([result]).headline
+
+
+def test_a_result_and_many_draw_into_axes_that_are_given() -> None:
+    many = leakmeter.influence("toy", CASES)
+    _, (left, right) = pyplot.subplots(1, 2)
+    for drawn in (many, many[0]):
+        n_before = len(pyplot.get_fignums())
+        first = drawn.plot()
+        assert isinstance(first, Axes)
+        assert len(pyplot.get_fignums()) == n_before + 1
+        assert drawn.plot("tokens", ax=right) is right
+        assert drawn.plot(ax=left) is left
+        assert left.get_title()
+        assert len(pyplot.get_fignums()) == n_before + 1, "no figure beside that of the axes"
+        with pytest.raises(UnknownNameError, match="no figure named 'pices'; did you mean 'pieces'"):
+            drawn.plot("pices")
+    pyplot.close("all")
+
+
+def test_examples_of_plots_run() -> None:
+    for kind in (leakmeter.InfluenceResult, leakmeter.Results):
+        (example,) = doctest.DocTestFinder(recurse=False).find(kind.plot, "plot", module=False, globs={})
+        assert example.examples
+        assert doctest.DocTestRunner().run(example).failed == 0
+    pyplot.close("all")
+
+
+def test_without_matplotlib_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = leakmeter.influence("toy", CASES)[0]
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for draw in (result.plot, result.figures):
+        with pytest.raises(UsageError) as refused:
+            draw()
+        assert str(refused.value) == "charts need matplotlib, which is not installed: pip install matplotlib"
+
+
+def test_a_figure_of_several_panels_needs_a_figure_of_its_own() -> None:
+    panel = b.Panel(b.Axis("x"), b.Axis("y"), (b.ChartSeries("line", (1.0, 2.0), name="one"),), title="A panel")
+    chart = b.Chart("pair", "Two panels", (panel, panel))
+    drawn = charts.draw(chart)
+    assert (drawn.shape, [axes.get_title() for axes in drawn]) == ((2,), ["A panel", "A panel"])
+    with pytest.raises(UsageError, match="'pair' has 2 panels, and ax is one"):
+        charts.draw(chart, pyplot.subplots()[1])
+    alone = charts.draw(replace(chart, panels=(replace(panel, title=""),)), pyplot.subplots()[1])
+    assert (alone.get_title(), alone.get_legend() is not None) == ("Two panels", True)
+    pyplot.close("all")
 
 
 def test_one_case_is_a_result_and_many_are_the_same() -> None:
@@ -388,6 +454,29 @@ def test_a_notebook_shows_the_page_in_a_frame_of_its_own(capsys: pytest.CaptureF
         assert "prefers-color-scheme:dark" in page
         shown.show()
         assert "nats" in capsys.readouterr().out
+
+
+_IN_A_NOTEBOOK = """
+import sys, types
+shell = types.SimpleNamespace(config={"IPKernelApp": {}}, kernel=None)
+sys.modules["IPython"] = types.ModuleType("IPython")
+sys.modules["IPython"].get_ipython = lambda: shell
+sys.modules["ipykernel.zmqshell"] = types.ModuleType("ipykernel.zmqshell")
+sys.modules["ipywidgets"] = None
+"""
+
+
+@pytest.mark.parametrize(
+    "imported", ["leakmeter.backends.hf", "leakmeter.models.hub as hub; hub.cached_snapshot('a/b', None)"]
+)
+def test_a_notebook_without_widgets_is_shown_no_warning(imported: str) -> None:
+    def told(code: str) -> str:
+        environ = {**os.environ, "PYTHONWARNINGS": "default"}
+        command = [sys.executable, "-c", _IN_A_NOTEBOOK + code]
+        return subprocess.run(command, capture_output=True, text=True, env=environ, check=False).stderr
+
+    assert "IProgress not found" in told("import tqdm.auto"), "this looks like no notebook"
+    assert "IProgress" not in told(f"import {imported}")
 
 
 def test_what_a_notebook_shows_is_displayed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from leakmeter.core.long_work import heartbeat
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import ModelError
+from leakmeter.models import progress_bars
 from leakmeter.models.cache import (
     RECORD_FORMAT,
     RECORD_NAME,
@@ -87,6 +88,7 @@ def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: JsonObject) -
 
 
 def _write_model(gguf: Path, folder: Path) -> None:
+    progress_bars.import_quietly()
     import torch
     from gguf import GGUFReader
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer

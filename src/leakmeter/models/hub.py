@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from leakmeter.errors import ModelError, UsageError
+from leakmeter.models import progress_bars
 from leakmeter.models.cache import Notify
 from leakmeter.models.local import check_model_folder, missing_shards
 
@@ -28,6 +29,7 @@ def split_hub_name(name: str) -> tuple[str, str | None]:
 
 def cached_snapshot(repository: str, revision: str | None) -> Path | None:
     """Folder of the snapshot if all of its weights are in the hub's cache; touches no network."""
+    progress_bars.import_quietly()
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError
 
@@ -44,6 +46,7 @@ def cached_snapshot(repository: str, revision: str | None) -> Path | None:
 
 def tokenizer_snapshot(repository: str, revision: str | None, *, notify: Notify) -> Path:
     """Folder of a snapshot with its tokenizer, and perhaps nothing else; downloaded where it is not in the cache."""
+    progress_bars.import_quietly()
     from huggingface_hub import try_to_load_from_cache
 
     cached = try_to_load_from_cache(repository, TOKENIZER, revision=revision)
@@ -66,6 +69,7 @@ def _full_name(repository: str, revision: str | None) -> str:
 
 
 def _fetched(repository: str, revision: str | None, patterns: list[str], notify: Notify) -> Path:
+    progress_bars.import_quietly()
     from huggingface_hub import errors, snapshot_download
 
     name = _full_name(repository, revision)

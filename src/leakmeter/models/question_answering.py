@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.errors import ModelError
-from leakmeter.models import hub
+from leakmeter.models import hub, progress_bars
 from leakmeter.models.local import check_model_folder
 from leakmeter.models.recogniser import from_folder, whole_words
 
@@ -33,6 +33,7 @@ def load_answerer(name: str) -> Ask:
     for no answer. A stretch has at most 15 tokens and is widened to whole words. A long context is read in overlapping
     windows, of which the most confident answer counts. Where the context is empty, or the question fills the window,
     the answer is empty, with confidence 0."""
+    progress_bars.import_quietly()
     from transformers import AutoModelForQuestionAnswering
 
     noun = f"question-answering model '{name}'"

@@ -14,6 +14,7 @@ from typing import Any
 
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import ModelError
+from leakmeter.models import progress_bars
 from leakmeter.models.cache import settings_hash, weights_hash
 from leakmeter.models.local import FROM_DISK, WEIGHTS_FROM_DISK, check_loaded, check_model_folder
 
@@ -62,6 +63,7 @@ def recogniser_fingerprint(name: str) -> str:
 
 
 def _transformers(folder: Path) -> Recognise:
+    progress_bars.import_quietly()
     import torch
     from transformers import AutoModelForTokenClassification
 
@@ -96,6 +98,7 @@ def _transformers(folder: Path) -> Recognise:
 def from_folder(kind: Any, folder: Path, noun: str, **options: bool) -> tuple[Any, Any, JsonObject]:
     """Tokenizer and model of one of the transformers library's kinds, without network, pickles or code of the model's
     own, and what the library says about the weights."""
+    progress_bars.import_quietly()
     from transformers import AutoTokenizer
 
     try:

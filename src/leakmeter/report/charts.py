@@ -26,9 +26,10 @@ from leakmeter.core.plain import excerpt
 from leakmeter.errors import UsageError
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
-from leakmeter.stats.arrays import FloatArray
+from leakmeter.stats.arrays import FloatArray, ObjectArray
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMS: Final = ("png", "svg")
@@ -54,6 +55,39 @@ def figure(chart: b.Chart) -> Figure:
     # A notebook knows figures of pyplot, which keeps all it made; it asks any other object for this.
     vars(drawn)["_repr_png_"] = lambda: _saved(drawn, "png")
     return drawn
+
+
+def draw(chart: b.Chart, ax: Axes | None = None) -> Axes | ObjectArray:
+    """Draw the chart into `ax`, or into a new figure of pyplot; see `results.result.AnyResult.plot`."""
+    with _settings():
+        if ax is None:
+            from matplotlib import pyplot
+
+            return _axes_of(_figure(chart, titled=True, new=pyplot.figure))
+        if len(chart.panels) != 1:
+            raise UsageError(
+                f"'{chart.name}' has {len(chart.panels):,} panels, and ax is one; leave ax out, which makes a figure"
+            )
+        (panel,) = chart.panels
+        _panel(ax, panel, 0)
+        if not panel.title:
+            ax.set_title("\n".join(textwrap.wrap(chart.title, 60)), fontsize=9)
+        handles = {
+            name: handle for handle, name in zip(*ax.get_legend_handles_labels(), strict=True) if _is_seen(handle, ax)
+        }
+        if handles:
+            ax.legend(handles.values(), handles.keys(), frameon=False, fontsize=8)
+    return ax
+
+
+def _axes_of(drawn: Figure) -> Axes | ObjectArray:
+    """Axes of its panels, in their order; of one panel its axes alone."""
+    axes = [each for each in drawn.axes if each.get_label() != "<colorbar>"]
+    if len(axes) == 1:
+        return axes[0]
+    several = np.empty(len(axes), dtype=np.object_)
+    several[:] = axes
+    return several
 
 
 def files(chart: b.Chart) -> dict[str, bytes]:
@@ -130,16 +164,18 @@ def _inches(chart: b.Chart) -> tuple[float, float]:
     return chart.panel_inches[0] * n_columns, chart.panel_inches[1] * n_rows
 
 
-def _figure(chart: b.Chart, *, titled: bool) -> Figure:
+def _figure(chart: b.Chart, *, titled: bool, new: Callable[..., Figure] | None = None) -> Figure:
+    """A figure of pyplot's if `new` makes one."""
     from matplotlib.figure import Figure
 
+    new = new or Figure
     wide, high = _inches(chart)
     # The solver of the layout takes half of the time, and where there is one panel its margins are known.
     only = chart.panels[0]
     simple = not titled and len(chart.panels) == 1 and not only.x.names and (only.named_above or not only.y.names)
     lines = textwrap.wrap(chart.title, max(20, int(wide * 11.5))) if titled else []
     title = (0.32 if titled else 0.0) + 0.18 * len(lines[1:])
-    drawn = Figure(figsize=(wide, high + title + (0.18 if titled else 0.0)), layout=None if simple else "constrained")
+    drawn = new(figsize=(wide, high + title + (0.18 if titled else 0.0)), layout=None if simple else "constrained")
     if not titled:
         drawn.patch.set_alpha(0.0)
     n_columns = min(chart.columns, len(chart.panels))

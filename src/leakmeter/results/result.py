@@ -29,14 +29,17 @@ from leakmeter.core.record import JsonObject, Record
 from leakmeter.core.self_check import SelfCheck, warnings_of
 from leakmeter.core.urls import place_of
 from leakmeter.engine.storage.kept import KeptCase
-from leakmeter.errors import UsageError
+from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.overriding import override
 from leakmeter.report.blocks import Provenance, Report, Unfinished, Untrusted, Warning
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
     from leakmeter.report.words import Findings
+    from leakmeter.stats.arrays import ObjectArray
 
 NAME_CHARACTERS: Final = 40
 
@@ -212,6 +215,38 @@ class AnyResult(ABC):
         provenance = replace(provenance_of(run, n_left_out), unfinished=unfinished)
         return html.page(cls.report(results, command=command, provenance=provenance, n_cases=n_cases))
 
+    def figures(self) -> dict[str, Figure]:
+        """The figures that a paper has for the case, by name; a notebook shows each as the last line of a cell.
+
+        Raises:
+            UsageError: matplotlib is not installed.
+        """
+        return figures_of(type(self).findings([self]))
+
+    def plot(self, figure: str | None = None, *, ax: Axes | None = None) -> Axes | ObjectArray:
+        """Draw a figure of the case with matplotlib.
+
+        Args:
+            figure: its name, as in `figures`; the first by default.
+            ax: axes to draw into, for a figure of one panel; a new figure of pyplot by default, which a notebook
+                shows.
+
+        Returns:
+            The axes; of a figure of several panels an array of them, (panel,).
+
+        Raises:
+            UnknownNameError: it has no figure of that name.
+            UsageError: it has no figure, `ax` is given for one of several panels, or matplotlib is not installed.
+
+        Examples:
+            >>> import leakmeter
+            >>> case = {"context": "Ana is 41. She sings.", "query": "How old is Ana?", "response": "41"}
+            >>> result = leakmeter.influence("toy", **case)
+            >>> list(result.figures()), result.plot("pieces").get_xlabel()
+            (['pieces', 'tokens'], 'influence of the piece, nats')
+        """
+        return plotted(type(self).findings([self]), figure, ax)
+
     def save_html(self, path: str | Path) -> Path:
         """Write the report of this case: one file, no network; mode 0600, unless it may be published.
 
@@ -357,6 +392,22 @@ def _sizes(result: Any) -> dict[str, int]:
     }
     tokens = getattr(values.get("response"), "tokens", None)
     return sizes if tokens is None else {**sizes, "response tokens": len(tokens)}
+
+
+def figures_of(found: Findings) -> dict[str, Figure]:
+    from leakmeter.report import charts
+
+    return {name: charts.figure(chart) for name, chart in found.figures.items()}
+
+
+def plotted(found: Findings, name: str | None, ax: Axes | None) -> Axes | ObjectArray:
+    from leakmeter.report import charts
+
+    if not found.figures:
+        raise UsageError("there is nothing to draw: these results have no figure")
+    if name is not None and name not in found.figures:
+        raise UnknownNameError("figure", name, found.figures)
+    return charts.draw(next(iter(found.figures.values())) if name is None else found.figures[name], ax)
 
 
 NOTEBOOK_BYTES: Final = 600_000

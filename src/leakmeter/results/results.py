@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -19,18 +19,29 @@ from leakmeter.engine.storage.parts import PartReader
 from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.overriding import override
-from leakmeter.report.blocks import Provenance, Report
-from leakmeter.results.result import NAME_CHARACTERS, in_notebook, name_of, saved, show
+from leakmeter.report.blocks import Provenance, Report, headline_of
+from leakmeter.results.result import (
+    NAME_CHARACTERS,
+    Response,
+    figures_of,
+    in_notebook,
+    name_of,
+    plotted,
+    saved,
+    show,
+)
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate, is_aggregate
 from leakmeter.stats.arrays import BoolArray, FloatArray
 from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
     from leakmeter.report.words import Findings
+    from leakmeter.stats.arrays import ObjectArray
 
 
 R = TypeVar("R")
@@ -154,9 +165,10 @@ class Results(Generic[R]):
 
     # ---- as data -----------------------------------------------------------------------------------------------------
     def to_frame(self, *, detail: bool | str = False) -> pd.DataFrame:
-        """One row a case: 'id', of a turn of a conversation 'conversation', 'turn', 'channel' and 'recipient', and each
-        quantity under its name; NaN where a case has none, or a lower bound only; inf
-        where it is infinite.
+        """One row a case: 'id', of a turn of a conversation 'conversation', 'turn', 'channel' and 'recipient', the
+        'query' and the text of the 'response' where results have them, the 'verdict', which is what was found in a
+        sentence, and each quantity under its name; NaN where a case has none, or a lower bound only; inf where it is
+        infinite.
 
         Args:
             detail: the rows of each result's own `to_frame` instead, one below the other, with the case's id in a first
@@ -177,7 +189,18 @@ class Results(Generic[R]):
         values = {quantity.name: measured.values(quantity) for quantity in case_quantities(measured)}
         labels = {name: [getattr(case, name) for case in self.cases] for name in self.kind.label_fields}
         said = {name: column for name, column in labels.items() if any(label is not None for label in column)}
-        return pd.DataFrame({"id": measured.ids, **said, **values})
+        return pd.DataFrame({"id": measured.ids, **said, **self._texts(), **values})
+
+    def _texts(self) -> dict[str, list[str]]:
+        """Of each case the query, the response and the verdict, where the class of results has them."""
+        cases: list[Any] = list(self.cases)
+        names = {field.name for field in fields(self.kind)} if is_dataclass(self.kind) else set()
+        texts: dict[str, list[str]] = {}
+        if "query" in names:
+            texts["query"] = [case.query for case in cases]
+        if "response" in names and all(isinstance(case.response, Response) for case in cases):
+            texts["response"] = [case.response.text for case in cases]
+        return {**texts, "verdict": [headline_of(self.kind.report([case])) for case in cases]}
 
     def to_dict(self) -> JsonObject:
         """All of it as one object: 'results', each as `--json` prints it, and 'summary', None where there is none."""
@@ -195,9 +218,24 @@ class Results(Generic[R]):
         Raises:
             UsageError: matplotlib is not installed.
         """
-        from leakmeter.report import charts
+        return figures_of(self.findings)
 
-        return {name: charts.figure(chart) for name, chart in self.findings.figures.items()}
+    def plot(self, figure: str | None = None, *, ax: Axes | None = None) -> Axes | ObjectArray:
+        """Draw a figure of all results with matplotlib; arguments, what is returned, and errors are those of a
+        result's own `plot`.
+
+        Examples:
+            >>> import leakmeter
+            >>> from matplotlib import pyplot
+            >>> cases = [{"id": name, "context": f"{name} is 41.", "query": "Who?"} for name in ("Ana", "Bo")]
+            >>> many = leakmeter.influence("toy", cases, samples=1, max_new_tokens=2)
+            >>> list(many.figures())
+            ['pieces', 'tokens']
+            >>> _, (left, right) = pyplot.subplots(1, 2)
+            >>> many.plot("pieces", ax=left) is left, many.plot("tokens", ax=right) is right
+            (True, True)
+        """
+        return plotted(self.findings, figure, ax)
 
     def report(self) -> Report:
         """What the results say, as blocks; all views are made of it."""

@@ -8,3 +8,4 @@ import numpy.typing as npt
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+ObjectArray = npt.NDArray[np.object_]

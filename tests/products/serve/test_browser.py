@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -68,12 +69,12 @@ def test_from_a_text_to_a_run(browser: Browser, serving: Serving) -> None:
     browser.until("document.querySelector('#after .pair') !== null")
     assert text(browser, "#after del") == "Call 555-010-2231."
     rest = leakmeter.influence("toy", **{**CASE, "context": "Ana is 41. She sings."}, unit="whole")
-    assert f"by {scale.nats_text(rest.whole_nats)}" in text(browser, "#after h2").replace("\xa0", " ")
+    assert f"by {scale.nats_text(rest.whole_nats)}" in text(browser, "#after").replace("\xa0", " ")
     assert browser.run("document.querySelectorAll('#context .gone').length") == 1
 
     browser.run("document.querySelector('#edit [value=swap]').click()")
     browser.run("document.querySelectorAll('#context .s')[2].click()")
-    browser.until("(document.querySelector('#after h2') || {innerText: ''}).innerText.includes('surrogates')")
+    browser.until("document.getElementById('after').innerText.includes('With surrogates in place')")
     browser.run("document.querySelector('#edit [value=cut]').click()")
     browser.run("for (const one of [...document.querySelectorAll('#context .s')].slice(0, 2)) one.click()")
     browser.until("document.querySelectorAll('#after del').length === 3")
@@ -193,6 +194,64 @@ def test_what_is_asked_while_a_new_answer_is_drawn_waits_and_nothing_is_lost(bro
     assert browser.run("document.getElementById('cancel').disabled")
 
 
+def test_before_it_is_calibrated_nothing_is_coloured(browser: Browser) -> None:
+    coloured = "#context .s, #answer b, #values button"
+    browser.run(
+        "window.seen = []; new MutationObserver(() => seen.push([document.getElementById('status').textContent,"
+        f"...[...document.querySelectorAll('{coloured}')].map(one => getComputedStyle(one).backgroundColor)]))"
+        ".observe(document.getElementById('status'), {childList: true})"
+    )
+    context = "Ana is 41. She sings. Call 555-010-2231. Again: 555-010-2231."
+    measure(browser, **{**CASE, "context": context, "unit": "entity"})
+    seen = browser.run("seen")
+    steps = [colours for said, *colours in seen if said.startswith("Calibrating: ")]
+    assert [said for said, *_ in seen if said == "Calibrating: 4 of 4 steps, the noise floor …"]
+    grey = "color(srgb 0.388235 0.364706 0.329412 /"  # the page's soft ink
+    assert all(colour.startswith((grey, "color(srgb 0 0 0 / 0)")) for colours in steps for colour in colours)
+    assert any(colour.startswith("rgb(") for colour in seen[-1][1:])
+    assert text(browser, "#floor").startswith("Calibrated. ")
+
+
+def test_no_field_lies_behind_another_at_900_pixels(browser: Browser) -> None:
+    browser.call("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1, mobile=False)
+    measure(browser, **CASE)
+    browser.run("document.getElementById('options').open = true")
+    covered = (
+        "[...document.querySelectorAll('#live :is(input, select, textarea, button)')].filter(one => {"
+        "one.scrollIntoView({block: 'nearest'}); const box = one.getBoundingClientRect();"
+        "const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);"
+        "return top === null || !(one.contains(top) || top.contains(one)); }).map(one => one.name || one.id)"
+    )
+    assert browser.run(covered) == []
+    browser.run("scrollTo(0, 0)")
+    assert browser.run("document.querySelector('#live .primary').getBoundingClientRect().bottom < 900")
+
+
+def test_what_is_left_of_a_context_can_be_copied_and_saved(browser: Browser, serving: Serving, tmp_path: Path) -> None:
+    browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path / "saved"))
+    measure(browser, **CASE)
+    browser.run("document.querySelectorAll('#context .s')[2].click()")
+    browser.until("document.querySelector('#after .take') !== null")
+    browser.run("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    browser.run("document.querySelector('#after .take button').click()")
+    browser.until("document.querySelector('#after .take button').textContent === 'Copied'")
+    assert browser.run("copied") == "Ana is 41. She sings."
+    browser.run("document.querySelectorAll('#after .take button')[1].click()")
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "saved" / "redacted.txt").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert (tmp_path / "saved" / "redacted.txt").read_text() == "Ana is 41. She sings."
+    # The same of a plan, for a limit or for what the answer discloses.
+    for goal in ("influence", "disclosures"):
+        browser.run(f"(form => {{ form.goal.value = '{goal}'; form.goal.dispatchEvent(new Event('change'));"
+                    "form.max_loss.value = 3; form.querySelector('button').click(); })"
+                    "(document.getElementById('redact'))")  # fmt: skip
+        browser.until("document.querySelector('#plan .take') !== null")
+        assert browser.run("document.getElementById('limit').hidden") == (goal == "disclosures")
+    check_page(browser)
+    assert browser.complaints == []
+
+
 def test_a_cut_while_pieces_are_scored_waits_for_them(browser: Browser) -> None:
     start(browser, **LONG)
     browser.until("document.getElementById('status').textContent.includes('pieces scored so far')")
@@ -255,7 +314,7 @@ def test_from_a_kept_run_to_a_comparison(browser: Browser, serving: Serving) -> 
 
     browser.open(f"{serving.access.origin}/runs")
     browser.until("![...document.querySelectorAll('[data-found]')].some(one => one.textContent === '…')")
-    assert "3.84" in text(browser, "tbody")
+    assert "phone number" in text(browser, "tbody .verdict")
     assert browser.run("document.getElementById('compare').disabled")
     check_page(browser)
     browser.run("for (const one of document.querySelectorAll('[name=run]')) one.click()")
@@ -267,16 +326,55 @@ def test_from_a_kept_run_to_a_comparison(browser: Browser, serving: Serving) -> 
     assert all(one.startswith((serving.access.origin, "data:", "blob:")) for one in browser.requests)
 
 
-def test_the_list_of_runs_is_as_wide_as_the_page(browser: Browser, serving: Serving) -> None:
-    leakmeter.influence("toy", [CASE], out=serving.runs, name="a name of several words for it")
-    for width in (1280, 1920):
+def test_the_list_of_runs_is_as_wide_as_the_page_and_leads_with_what_was_found(
+    browser: Browser, serving: Serving
+) -> None:
+    found = leakmeter.influence("toy", [CASE], out=serving.runs, name="a name of several words for it").headline
+    leakmeter.decode("toy", [CASE], out=serving.runs, max_new_tokens=3)
+    for width in (390, 1024, 1280, 1440, 1920):
         browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         browser.open(f"{serving.access.origin}/runs")
         browser.until("!document.querySelector('#list').innerText.includes('…')")
-        region = "document.querySelector('#list .scroll')"
-        assert browser.run(f"{region}.scrollWidth <= {region}.clientWidth")
-        assert browser.run(f"{region}.clientWidth > 0.95 * document.querySelector('main').clientWidth")
-        assert "Noise floor" in text(browser, "#list thead")
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+        shown, main = (f"document.querySelector('{where}')" for where in ("#list table", "main"))
+        assert browser.run(f"{shown}.clientWidth > 0.95 * {main}.clientWidth")
+        # Nothing is cut, and words such as a unit's are not broken.
+        cells = f"[...{shown}.querySelectorAll('tbody :is(th,td)')]"
+        assert browser.run(f"{cells}.every(one => one.scrollWidth <= one.clientWidth + 1)")
+        one_line = (
+            "(one => { const all = new Range(); all.selectNodeContents(one); return all.getClientRects().length < 2; })"
+        )
+        assert browser.run(f"{cells}.filter(one => one.className === 'word').every{one_line}")
+        assert found in text(browser, "#list tbody")
+        assert ("Sort by" in text(browser, "#list"), "Unit: " in browser.run(
+            "getComputedStyle(document.querySelector('#list [data-label=Unit]'), '::before').content"
+        )) == (False, width <= 1024)  # fmt: skip
+        check_page(browser)
+
+
+def test_pages_that_are_not_there_and_links_that_were_used_show_a_way_on(browser: Browser, serving: Serving) -> None:
+    for path in ("nowhere", "runs/nope", "ledger/by/nothing"):
+        browser.open(f"{serving.access.origin}/{path}")
+        check_page(browser)
+        assert text(browser, "main a") == "Go to the Live page"
+        browser.open(browser.run("document.querySelector('main a').href"))
+        assert browser.run("document.getElementById('live') !== null")
+    with Browser() as other:
+        other.open(f"{serving.access.origin}/?token=used")
+        check_page(other)
+        assert "The link was used already or belongs to another server; leakmeter serve prints a new one." in text(
+            other, "main"
+        )
+        assert "Link for another browser" in text(other, "main")
+        assert "Runs" not in text(other, "body")
+
+
+def test_empty_pages_say_what_to_do(browser: Browser, serving: Serving) -> None:
+    for path, said in (("runs", "Measure one answer on the page Live"), ("doctor", "No model was examined yet"),
+                       ("ledger", "Make one from your logs")):  # fmt: skip
+        browser.open(f"{serving.access.origin}/{path}")
+        assert said in text(browser, "main")
+        check_page(browser)
 
 
 def test_a_file_is_measured(browser: Browser, serving: Serving) -> None:

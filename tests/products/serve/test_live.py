@@ -77,6 +77,9 @@ def test_a_value_that_the_context_says_is_told_with_its_piece_once_the_context_i
     names = [data["name"] if name == "piece" else name for name, data in told]
     known = next(i for i, (name, data) in enumerate(told) if name == "disclosed" and data["marks"])
     assert known > names.index("whole")
+    # Which piece it came from is not known yet: the words say where they stand.
+    assert "said in <bdi>s3</bdi>; pieces are being scored" in told[known][1]["list"]
+    assert "said in" not in told[-1][1]["list"]
     (mark,) = told[-1][1]["marks"]
     assert (mark["label"].split(",")[0], mark["pieces"]) == ("phone number", ["s3"])
     assert told[-1][1]["sources"]["4"] == [
@@ -173,7 +176,11 @@ def test_nothing_is_final_before_noise_and_placebo(made: TestClient, search: dic
     context = " ".join(f"Number {i} is {555_010_2200 + i}." for i in range(n))
     told = asked(made, "measure", context=context, query="Who?", response="5550102201", **search)
     names = [name for name, _ in told]
-    assert names.count("calibrating") == 1
+    steps = [data for name, data in told if name == "calibrating"]
+    assert [(one["step"], one["of"]) for one in steps] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert {one["what"] for one in steps} == {
+        "each piece alone", "an irrelevant text", "other contexts", "the noise floor"
+    }  # fmt: skip
     exact = [i for i, (name, data) in enumerate(told) if name == "piece" and data["exact"]]
     assert max(exact) < names.index("calibrating") < names.index("done")
     so_far = [data["list"] for name, data in told if name == "disclosed"]
@@ -228,6 +235,62 @@ def test_a_conversation_is_measured_turn_by_turn(made: TestClient, tmp_path: Pat
     assert Typed.from_json({"context": '[{"a": 1}]', "query": "q"}, serving).conversation is None
     name, told = asked(made, "cut", context=json.dumps(chat), query="", response="")[-1]
     assert (name, "nothing can be cut out of a conversation" in told["error"]) == ("failed", True)
+
+
+@pytest.mark.parametrize("search", [{}, {"search": "top:1:1"}])
+def test_advice_names_the_controls_of_the_page_in_the_place_of_options(
+    made: TestClient, search: dict[str, str]
+) -> None:
+    done = asked(made, "measure", **search)[-1][1]
+    told = [done["found"], done["advice"], done["rest"]]
+    told += [
+        asked(made, "redact", **more)[-1][1]["html"] for more in ({"max_loss": 3, **search}, {"goal": "disclosures"})
+    ]
+    options = ("--unit", "--max-loss", "--write-redacted", "--search", "--disclosures")
+    commands = ("leakmeter redact", "leakmeter influence", "leakmeter doctor")
+    for html in told:
+        assert [said for said in (*options, *commands) if said in html] == []
+    assert "“Find out” chooses what to cut" in done["advice"]
+    # What a user wrote stays as it is.
+    typed = "Use another --unit (--write-redacted)."
+    assert typed in asked(made, "redact", context=f"{typed} It rains.", max_loss=50)[-1][1]["html"]
+
+
+def test_what_is_given_away_can_be_cut_too_and_what_is_left_is_told(made: TestClient) -> None:
+    told = asked(made, "redact", goal="disclosures")[-1][1]
+    (plan,) = leakmeter.redact("toy", [CASE], disclosures=True, max_loss=None, group=True, max_new_tokens=40)
+    assert told["cut"] == [piece.name for piece in plan.redacted] != []
+    assert told["text"] == plan.redacted_documents[0].text
+    several = asked(made, "redact", context="Ana is 41.\n---\nCall 555-010-2231.", goal="disclosures")[-1][1]
+    assert several["text"].split("\n---\n")[0] == "Ana is 41."
+    name, refused = asked(made, "redact", goal="both")[-1]
+    assert (name, "no goal named 'both'" in refused["error"]) == ("failed", True)
+
+
+def test_an_invented_value_in_a_new_answer_is_no_disclosure(made: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw, put_in = live._drawn, asked(made, "cut", swap=["s3"], max_new_tokens=1)[-1][1]["text"].split("Call ")[1][:-1]
+
+    def drawn(said: str) -> Any:
+        def answered(kept: Any, typed: Any, watch: Any) -> Any:
+            result, _ = draw(kept, typed, watch)
+            answer = replace(result.response, text=said, tokens=tuple(said))
+            return replace(result, response=answer), kept.tokenizer.encode_data(said, first=False).ids
+
+        return answered
+
+    monkeypatch.setattr(live, "_drawn", drawn(put_in))
+    html = asked(made, "cut", swap=["s3"], max_new_tokens=len(put_in))[-1][1]["html"]
+    assert "The new answer does not disclose any recognisable personal or secret data." in html
+    assert "Do not ship" not in html
+    assert ("surrogate, " in html, 'class="leak strong"' in html) == (True, False)
+
+
+def test_what_the_calibration_changed_is_said() -> None:
+    before = {(0, 3): [1, 2], (4, 6): [0], (7, 9): [3]}
+    assert live._changed(before, before) == ""
+    # Ends of a span may move; it is the same that is listed.
+    assert live._changed(before, {(0, 2): [2], (4, 6): [0], (7, 9): [3]}) == "The sources of 1 span changed. "
+    assert live._changed(before, {(4, 6): [0]}) == "2 listed before are no finding after all. "
 
 
 def test_redaction_is_that_of_the_library(made: TestClient) -> None:

@@ -16,6 +16,10 @@ processors  context influence decoding inside `model.generate`
 generate_settings  what else `generate` would do to the logits
 """
 
-from leakmeter.backends.hf.backend import HfBackend
+from leakmeter.models import progress_bars
+
+progress_bars.import_quietly()
+
+from leakmeter.backends.hf.backend import HfBackend  # noqa: E402
 
 __all__ = ["HfBackend"]

@@ -21,10 +21,10 @@ from typing import Final
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from leakmeter.products.serve.bodies import error_of, without_paths
+from leakmeter.products.serve.refusals import API, refusal
 
 MOST_BYTES: Final = 2_000_000
 """Of the body of a request."""
@@ -39,7 +39,6 @@ TRIES: Final = 5
 TRY_SECONDS: Final = 60.0
 SCRIPT_HEADER: Final = "x-leakmeter"
 """What the page's own script sends with everything that it posts."""
-API: Final = "/v1/"
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(\d{1,5}))?")
 _SAFE: Final = ("GET", "HEAD")
 POLICY: Final = (
@@ -284,11 +283,3 @@ def _token(scope: Scope) -> str:
 
 class BodyTooLargeError(Exception):
     """A body is larger than is taken."""
-
-
-def refusal(status: int, why: str, path: str = "") -> Response:
-    """One line, as JSON for programs and scripts."""
-    why = without_paths(why)
-    if path.startswith(API):
-        return JSONResponse(error_of(status, why), status)
-    return PlainTextResponse(f"leakmeter: {why}\n", status)

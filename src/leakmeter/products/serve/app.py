@@ -19,10 +19,11 @@ from starlette.routing import BaseRoute, Route
 from leakmeter.core.plain import visible
 from leakmeter.errors import LeakmeterError
 from leakmeter.products.serve import browse, connections, doctor, ledger, live
-from leakmeter.products.serve.access import AccessGuard, BodyTooLargeError, refusal
+from leakmeter.products.serve.access import AccessGuard, BodyTooLargeError
 from leakmeter.products.serve.bodies import unforeseen
 from leakmeter.products.serve.pages import asset, show
 from leakmeter.products.serve.queue import BusyError
+from leakmeter.products.serve.refusals import refusal
 from leakmeter.products.serve.serving import Serving, serving_of, session_of
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return refusal(error.status_code, error.detail.lower(), request.url.path)
+    why = "nothing is at this address" if error.status_code == 404 else error.detail.lower()
+    return refusal(error.status_code, why, request.url.path)
 
 
 async def _gone(request: Request, error: Exception) -> Response:

@@ -27,10 +27,10 @@ from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.products.gate.gate_words import value_text
 from leakmeter.products.pages.render import report_of_runs
 from leakmeter.products.serve import measuring
-from leakmeter.products.serve.access import refusal
 from leakmeter.products.serve.bodies import json_object, without_paths
 from leakmeter.products.serve.live import TEMPLATES, UNITS
 from leakmeter.products.serve.pages import show, whole_report
+from leakmeter.products.serve.refusals import refusal
 from leakmeter.products.serve.serving import Remembered, Serving, serving_of, stamp
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text

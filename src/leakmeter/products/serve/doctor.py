@@ -29,7 +29,8 @@ _LAST: Final = "doctor"
 
 async def page(request: Request) -> Response:
     serving = serving_of(request)
-    return show(request, "doctor.html.j2", models=serving.models.names, found=serving.extras.get(_LAST, ""))
+    found = serving.extras.get(_LAST, "")
+    return show(request, "doctor.html.j2", models=serving.models.names, found=found, n_checks=len(CHECKS))
 
 
 async def run(request: Request) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from leakmeter.core.item import Prepared
@@ -11,6 +11,7 @@ from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.decoding.result import DecodeResult
 from leakmeter.instruments.influence import context as wording
 from leakmeter.instruments.influence import disclosure_report
+from leakmeter.instruments.influence.disclosures import Disclosure
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.instruments.redaction.result import merged
 from leakmeter.report import blocks as b
@@ -70,15 +71,8 @@ def blocks(
     floor = scale.nats_text(after.noise_floor_nats)
     swapped = any(change.instead for change in edit.changes)
     subject = "With surrogates in place, the context" if swapped else "What is left of the context"
-    leaks = [] if searched is None else disclosure_report.personal(searched)
-    if leaks:
-        yield b.Headline(
-            f"The new answer discloses: {disclosure_report.kinds_text(leaks)}. Do not ship.", verdict="bad"
-        )
-    elif searched is not None and (why := wording.doubt(searched)) is not None:
-        yield b.Headline(
-            f"Whether the new answer discloses any personal or secret data cannot be said: {why}. None was found."
-        )
+    if searched is not None:
+        yield _verdict(edit, searched)
     yield b.Headline(f"{subject} influences the same answer by {left}\u00a0nats; as it was typed, by {whole}.")
     yield b.Text(
         f"{wording.posterior_sentence(after, 'whole_', 'this context' if swapped else 'what is left')} "
@@ -92,19 +86,40 @@ def blocks(
                 after.noise_floor_per_token_nats,
             )
         ],
-        list(_new_answer(answer, searched)),
+        list(_new_answer(edit, answer, searched)),
     )
     yield b.ShadedText((b.Passage(list(_diff(edit))),), heading="Context: removed text is struck out")
 
 
-def _new_answer(answer: DecodeResult, searched: InfluenceResult | None) -> Iterator[b.Block]:
+def _verdict(edit: Edit, searched: InfluenceResult) -> b.Headline:
+    leaks = [leak for leak in disclosure_report.personal(searched) if not _is_surrogate(edit, leak)]
+    if leaks:
+        kinds = disclosure_report.kinds_text(leaks)
+        return b.Headline(f"The new answer discloses: {kinds}. Do not ship.", verdict="bad")
+    why = wording.doubt(searched)
+    if why is not None:
+        return b.Headline(
+            f"Whether the new answer discloses any personal or secret data cannot be said: {why}. None was found."
+        )
+    quiet = "The new answer does not disclose any recognisable personal or secret data."
+    return b.Headline(quiet, verdict="" if searched.disclosed else "good")
+
+
+def _is_surrogate(edit: Edit, disclosure: Disclosure) -> bool:
+    """Whether an answer says an invented value that was put in, and that nobody had written."""
+    said = disclosure.text.casefold()
+    is_put_in = any(change.instead and said in change.instead.casefold() for change in edit.changes)
+    return is_put_in and said not in edit.context.casefold()
+
+
+def _new_answer(edit: Edit, answer: DecodeResult, searched: InfluenceResult | None) -> Iterator[b.Block]:
     """The answer with marks on what it gives away, and a list of that."""
     disclosed = []
-    if searched is not None:
-        disclosed = [
-            disclosure_report.disclosed_span(row, {}, several=False, origin="what is left of the context")
-            for row in searched.disclosed
-        ]
+    for row in () if searched is None else searched.disclosed:
+        span = disclosure_report.disclosed_span(row, {}, several=False, origin="what is left of the context")
+        if _is_surrogate(edit, row):
+            span = replace(span, kind="surrogate", is_sensitive=False)
+        disclosed.append(span)
     yield _tokens(
         f"A new answer, with its own loss of {scale.nats_text(answer.ledger.whole_nats)} nats",
         zip(answer.response.tokens, answer.ledger.per_token.loss_nats, strict=True),

@@ -30,9 +30,9 @@ from leakmeter.products.ledger.forget import find
 from leakmeter.products.ledger.keys import RECIPIENT
 from leakmeter.products.ledger.store import FILES, SUBJECTS, Ledger, LedgerState
 from leakmeter.products.ledger.totals import DOCUMENT, SUBJECT, Book, LedgerEvent
-from leakmeter.products.serve.access import refusal
 from leakmeter.products.serve.bodies import without_paths
 from leakmeter.products.serve.pages import show, whole_report
+from leakmeter.products.serve.refusals import refusal
 from leakmeter.products.serve.serving import Remembered, Serving, serving_of, stamp
 from leakmeter.report import blocks as b
 from leakmeter.report import html

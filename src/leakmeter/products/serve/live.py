@@ -38,6 +38,7 @@ from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.overriding import override
 from leakmeter.products.serve import bodies, edits, mixtures
+from leakmeter.products.serve.controls import here
 from leakmeter.products.serve.pages import show
 from leakmeter.products.serve.queue import Job
 from leakmeter.products.serve.serving import Serving, serving_of, streamed
@@ -52,6 +53,8 @@ UNITS: Final = ("sentence", "line", "paragraph", "document", "word", "ngram:5", 
 TEMPLATES: Final = ("chat", *NAMED)
 MOST_CHARACTERS: Final = 400_000
 SEARCH: Final = "top:5"
+GOALS: Final = ("influence", "disclosures")
+"""What a redaction is for: an influence of at most so many nats, or nothing personal or secret disclosed."""
 _CASE: Final = "live"
 _BETWEEN: Final = re.compile(r"^-{3,}[ \t]*$", re.MULTILINE)
 _DEFAULT_LIMIT: Final = 5.0
@@ -163,8 +166,8 @@ class Seen(JobWatch):
         self.job.tell("piece", name=name, nats=scale.nats_text(nats), heat=scale.heat(nats, 0.0), exact=exact)
 
     @override
-    def on_calibration(self) -> None:
-        self.job.tell("calibrating")
+    def on_calibration(self, step: int, of: int, what: str) -> None:
+        self.job.tell("calibrating", step=step, of=of, what=what)
 
     @override
     def on_token(self, text: str, ledger: Mapping[str, float]) -> None:
@@ -185,6 +188,7 @@ class Disclosing(Seen):
         self._names = [span.name for span in prepared.item.spans]
         self._units = {span.name for span in prepared.item.spans if span.kind == "unit"}
         self._several = len(prepared.documents) > 1
+        self._shown: dict[tuple[int, int], list[int]] = {}
         self._texts: Texts = {
             "context": prepared.context,
             "query": prepared.query,
@@ -218,20 +222,15 @@ class Disclosing(Seen):
     ) -> JsonObject:
         """The answer's tokens with the influence of the whole context, marks upon them, a list, and the words of the
         context that they came from. Until all pieces are scored, only one that says the words is shown as a source;
-        until noise and placebo are known too, nothing is final."""
+        until noise and placebo are known too, nothing is final, and what is final says what it changed."""
         numbers = {name: number for number, name in enumerate(self._names)}
         if not is_complete:
             disclosed = [row if row.relation == "copied" else replace(row, sources=()) for row in disclosed]
-        spans = [
-            disclosure_report.disclosed_span(
-                disclosure,
-                numbers,
-                several=self._several,
-                origin=None if is_complete or disclosure.sources else "the context; its pieces are being scored",
-            )
-            for disclosure in disclosed
-        ]
+        spans = [disclosure_report.disclosed_span(row, numbers, several=self._several) for row in disclosed]
+        if not is_complete:
+            spans = [replace(span, origin=self._origin_so_far(row)) for span, row in zip(spans, disclosed, strict=True)]
         so_far = "" if is_final else " so far"
+        before, self._shown = self._shown, {span.tokens: sorted(span.pieces) for span in spans}
         return {
             "tokens": [
                 {"text": visible(text), "nats": scale.nats_text(nats), "heat": scale.heat(nats, floor_nats)}
@@ -254,7 +253,16 @@ class Disclosing(Seen):
                 for span in spans
             ],
             "sources": self._sources(disclosed),
+            "changed": _changed(before, self._shown) if is_final else "",
         }
+
+    def _origin_so_far(self, disclosure: Disclosure) -> b.Phrase:
+        """Documents or pieces that say the words, of which nobody knows yet how much each of them did."""
+        if not disclosure.sources:
+            return "the context; its pieces are being scored"
+        in_order = sorted(disclosure.sources, key=lambda source: source.start)
+        names = dict.fromkeys((source.document if self._several else None) or source.piece for source in in_order)
+        return ("said in ", *b.joined(b.Untrusted(name, 40) for name in names), "; pieces are being scored")
 
     def _sources(self, disclosed: Sequence[Disclosure]) -> JsonObject:
         """Of each stretch of the context with words that were given away, by its place: its parts."""
@@ -268,6 +276,19 @@ class Disclosing(Seen):
         }
 
 
+def _changed(before: Mapping[tuple[int, int], list[int]], after: Mapping[tuple[int, int], list[int]]) -> str:
+    """What the calibration changed of disclosures that were shown, and of the pieces that they came from; both by the
+    tokens of each."""
+    now = {
+        tokens: [pieces for (start, end), pieces in after.items() if start < tokens[1] and tokens[0] < end]
+        for tokens in before
+    }
+    n_gone = sum(not pieces for pieces in now.values())
+    n_moved = sum(bool(pieces) and before[tokens] not in pieces for tokens, pieces in now.items())
+    gone = f"{n_gone:,} listed before {'is' if n_gone == 1 else 'are'} no finding after all. " if n_gone else ""
+    return gone + (f"The sources of {n_moved:,} span{'s' * (n_moved != 1)} changed. " if n_moved else "")
+
+
 async def page(request: Request) -> Response:
     models = serving_of(request).models
     return show(
@@ -279,6 +300,7 @@ async def page(request: Request) -> Response:
         samples=[(name, example["title"]) for name, example in _samples().items()],
         limit=_DEFAULT_LIMIT,
         search=SEARCH,
+        goals=GOALS,
         n_tokens=40,
     )
 
@@ -325,9 +347,9 @@ def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> Json
     return {
         "response": typed.response,
         "drawn": drawn,
-        "found": html.fragment([block for block in order.lead if isinstance(block, b.Headline | b.Text)]),
-        "advice": html.fragment([block for block in order.lead if not isinstance(block, b.Headline | b.Text)]),
-        "rest": html.fragment(order.rest, level=3),
+        "found": html.fragment(here([block for block in order.lead if isinstance(block, b.Headline | b.Text)])),
+        "advice": html.fragment(here([block for block in order.lead if not isinstance(block, b.Headline | b.Text)])),
+        "rest": html.fragment(here(order.rest), level=3),
         "pieces": [_piece(result_, piece) for piece in result_.pieces],
         **watch.marked(
             result_.disclosed,
@@ -335,7 +357,13 @@ def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> Json
             result_.noise_floor_per_token_nats,
         ),
         "floor": scale.nats_text(result_.noise_floor_nats),
+        "findings": _findings_text(result_),
     }
+
+
+def _findings_text(result: InfluenceResult) -> str:
+    n, of = sum(findings.is_finding(result, piece) for piece in result.pieces), len(result.pieces)
+    return f"{n:,} of {of:,} pieces moved the answer by more than noise and an irrelevant text."
 
 
 def _piece(result: InfluenceResult, piece: PieceInfluence) -> JsonObject:
@@ -459,15 +487,25 @@ def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job, *, 
 
 
 def _redact(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
+    goal = bodies.choice(bodies.texts(body, "goal", most=40)["goal"], "goal", GOALS) or GOALS[0]
     limit = bodies.number(body, "max_loss", _DEFAULT_LIMIT)
     kept = serving.use(typed.model, job)
-    measure = Redaction(max_loss=limit, search=typed.search, max_new_tokens=typed.max_new_tokens, seed=typed.seed)
+    measure = Redaction(
+        max_loss=limit if goal == GOALS[0] else None,
+        # A search may miss a source of a disclosure.
+        search=typed.search if goal == GOALS[0] else None,
+        max_new_tokens=typed.max_new_tokens,
+        seed=typed.seed,
+        disclosures=goal != GOALS[0],
+    )
     prepared = _prepared(serving, kept, measure, typed, job)
     (result,) = RedactionResult.from_run([measured(kept, measure, prepared, Seen(job))], asdict(measure))
     report = RedactionResult.report([result])
     return {
-        "html": html.fragment([*report.sections[0].blocks, b.Text(report.caveat, "soft")]),
+        "html": html.fragment(here([*report.sections[0].blocks, b.Text(report.caveat, "soft")])),
         "cut": [piece.name for piece in result.redacted],
+        # As the page reads it: a line of dashes between documents.
+        "text": "\n---\n".join(document.text for document in result.redacted_documents),
     }
 
 

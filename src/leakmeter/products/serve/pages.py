@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from leakmeter.core.plain import visible
-from leakmeter.products.serve.access import refusal
+from leakmeter.products.serve.refusals import refusal
 from leakmeter.products.serve.serving import serving_of
+from leakmeter.products.serve.templates import NAVIGATION, environment, own_file
 from leakmeter.report import blocks as b
 from leakmeter.report import html
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-NAVIGATION: Final = (("/", "Live"), ("/runs", "Runs"), ("/ledger", "Ledger"), ("/doctor", "Doctor"))
 _OWN: Final = ("serve.css", "serve.js", "live.js", "browse.js", "doctor.js")
 _TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
@@ -50,29 +45,5 @@ async def asset(request: Request) -> Response:
 
 @lru_cache(maxsize=1)
 def _assets() -> dict[str, str]:
-    own = {name: _file(name) for name in _OWN}
+    own = {name: own_file(name) for name in _OWN}
     return {"report.css": html.style(), "report.js": html.script(), **own}
-
-
-@lru_cache(maxsize=1)
-def environment() -> Environment:
-    from jinja2 import ChoiceLoader, FunctionLoader
-
-    of_reports = html.environment()
-    loaders = [FunctionLoader(_template), of_reports.loader or FunctionLoader(lambda name: None)]
-    templates = of_reports.overlay(loader=ChoiceLoader(loaders), finalize=_plain)
-    templates.filters = {**of_reports.filters, "shown": lambda blocks, level=2: html.fragment(blocks, level=level)}
-    return templates
-
-
-def _plain(value: Any) -> Any:
-    """What stands in a template's braces: a text without anything that a terminal or a line of text would obey."""
-    return visible(value) if type(value) is str else value
-
-
-def _template(name: str) -> str | None:
-    return _file(name) if resources.files("leakmeter.products.serve").joinpath("assets", name).is_file() else None
-
-
-def _file(name: str) -> str:
-    return resources.files("leakmeter.products.serve").joinpath("assets", name).read_text(encoding="utf-8")

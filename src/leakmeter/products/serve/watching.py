@@ -38,6 +38,10 @@ _HIDDEN_AT_ONCE: Final = 16
 """Pieces of a round of the screen."""
 _MOST_AT_ONCE: Final = 8
 """Pieces of a round; the first rounds have fewer, so that something is seen soon."""
+_PIECE: Final = ""
+_ALONE, _PLACEBO, _CONTROL, _NOISE = "each piece alone", "an irrelevant text", "other contexts", "the noise floor"
+_KINDS: Final = (_PIECE, _ALONE, _PLACEBO, _CONTROL)
+"""Of prompts, in the order in which they are scored; all but the first are steps of the calibration."""
 
 
 class JobWatch:
@@ -55,8 +59,8 @@ class JobWatch:
     def on_scored(self, scored: SearchScores) -> None:
         """More is known of the tokens of the response: the whole context, twice as many pieces as before, or all."""
 
-    def on_calibration(self) -> None:
-        """Pieces are scored; noise and placebo, which tell what of it is a finding, come next."""
+    def on_calibration(self, step: int, of: int, what: str) -> None:
+        """A step begins, from 1, of those that tell what of the pieces' numbers is a finding, and what it measures."""
 
     def on_token(self, text: str, ledger: Mapping[str, float]) -> None:
         """A token was drawn: what it adds to the text, and its entry in the ledger of the response."""
@@ -161,30 +165,63 @@ class _Pieces:
     exhaustive: bool
     """Whether every piece is scored, in an order of our own."""
     scored: SearchScores = field(default_factory=SearchScores)
-    calibrates: bool = False
+    begun: list[str] = field(default_factory=list)
+    """Steps of the calibration."""
 
     def __post_init__(self) -> None:
-        self._hidden = {frozenset(span.pieces): span.name for span in self.item.spans}
+        item = self.item
+        self._hidden = {frozenset(span.pieces): span.name for span in item.spans}
+        placebos = (*item.placebos, *([] if item.placebo_alone is None else [item.placebo_alone]))
+        self._steps = [
+            step
+            for step, is_asked in (
+                (_ALONE, bool(item.alone)),
+                (_PLACEBO, bool(placebos)),
+                (_CONTROL, bool(item.controls)),
+                (_NOISE, item.measures_noise and item.model_noise_nats is None),
+            )
+            if is_asked
+        ]
+        self._placebos = {id(prompt) for prompt in placebos}
 
     def _names(self, request: Request) -> list[str | None]:
         """The piece that each prompt goes without; None of other prompts."""
-        cuts = self.item.cuts
-        names = {id(prompt): name for name, prompt in (cuts.prepared if isinstance(cuts, Lazily) else cuts).items()}
+        names = {id(prompt): name for name, prompt in _prepared(self.item.cuts).items()}
         return [
             self._hidden.get(each_prompt.hidden) if each_prompt.hidden else names.get(id(each_prompt))
             for each_prompt in request.prompts
         ]
 
+    def _kinds(self, request: Request, names: Sequence[str | None]) -> list[str | None]:
+        """What each prompt is for, of `_KINDS`; None of the prompt itself, of the blank one, and of groups."""
+        alone = {id(prompt) for prompt in _prepared(self.item.alone).values()}
+        controls = {id(prompt) for prompt in _prepared(self.item.controls).values()}
+        kinds = ((_ALONE, alone), (_PLACEBO, self._placebos), (_CONTROL, controls))
+        return [
+            _PIECE if name is not None else next((kind for kind, among in kinds if id(prompt) in among), None)
+            for prompt, name in zip(request.prompts, names, strict=True)
+        ]
+
     def answered(self, requests: Sequence[Asked]) -> Trial[list[Scores]]:
-        """Answers of a round; of one that is about pieces, in several."""
+        """Answers of a round; of one that is about pieces or what they are held against, in several."""
         request = requests[-1]
-        names = self._names(request) if isinstance(request, Request) else []
-        if not isinstance(request, Request) or not any(names[1:]):
-            self._tell_calibration()
+        if not isinstance(request, Request):
+            return (yield requests)
+        names = self._names(request)
+        kinds = self._kinds(request, names)
+        if not any(kind is not None for kind in kinds[1:]):
+            # Noise is measured of the prompt and of the blank one, once their usual scores are known.
+            both = (id(self.item.prompt), id(self.item.blank))
+            if self.scored.whole.size and all(id(prompt) in both for prompt in request.prompts):
+                self._tell_step(_NOISE)
             return (yield requests)
         rows: dict[int, FloatArray] = {}
         first = [1] if request.prompts[1] is self.item.prompt else []
         todo = list(range(2 if first else 1, len(request.prompts)))
+        places = {number: _KINDS.index(kinds[number] or _PIECE) for number in todo}
+        todo.sort(key=places.__getitem__)
+        if not first:
+            self._tell_step(kinds[todo[0]])
         lead = yield from self._some(request, names, first or todo[:1], rows)
         todo = todo if first else todo[1:]
         if first:
@@ -196,22 +233,22 @@ class _Pieces:
             if self.exhaustive and len(self._hidden) >= SCREENED_FROM and self.forks:
                 yield from self._screened(request)
                 ranked = {name: -self.scored.nats(self.scored.hidden[name]) for name in self.scored.hidden}
-                todo.sort(key=lambda number: ranked.get(names[number] or "", 1.0))
+                todo.sort(key=lambda number: (places[number], ranked.get(names[number] or "", 1.0)))
         n_at_once = 1
         while todo:
-            if not any(names[number] for number in todo):
-                self._tell_calibration()
-            batch, todo = todo[:n_at_once], todo[n_at_once:]
+            self._tell_step(kinds[todo[0]])
+            n = sum(places[number] == places[todo[0]] for number in todo[:n_at_once])
+            batch, todo = todo[:n], todo[n:]
             yield from self._some(request, names, batch, rows)
             n_at_once = min(_MOST_AT_ONCE, 2 * n_at_once)
         whole = Scores(np.stack([rows[number] for number in range(len(request.prompts))]))
         return [*lead[: len(requests) - 1], whole]
 
-    def _tell_calibration(self) -> None:
-        """Once, behind the last piece."""
-        if self.scored.cuts and not self.calibrates:
-            self.calibrates = True
-            self.watch.on_calibration()
+    def _tell_step(self, kind: str | None) -> None:
+        """Once of each step: sentences of documents that matter are scored behind it."""
+        if kind in self._steps and kind not in self.begun:
+            self.begun.append(kind)
+            self.watch.on_calibration(len(self.begun), len(self._steps), kind)
 
     def _some(
         self, request: Request, names: Sequence[str | None], numbers: Sequence[int], rows: dict[int, FloatArray]
@@ -240,3 +277,8 @@ class _Pieces:
         for start in range(1, len(every.prompts), _HIDDEN_AT_ONCE):
             numbers = range(start, min(start + _HIDDEN_AT_ONCE, len(every.prompts)))
             yield from self._some(every, self._names(every), numbers, {})
+
+
+def _prepared(prompts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Those of a mapping that were made already."""
+    return prompts.prepared if isinstance(prompts, Lazily) else prompts

@@ -15,9 +15,7 @@
     for (const cell of document.querySelectorAll("[data-found]")) {
       try {
         const told = await (await fetch(cell.dataset.found)).json();
-        cell.textContent = told.number;
-        cell.title = told.headline;
-        cell.nextElementSibling.textContent = told.floor;
+        cell.textContent = told.headline || told.number;
       } catch { cell.textContent = ""; }
     }
   })();

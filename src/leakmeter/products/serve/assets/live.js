@@ -143,6 +143,7 @@
     disclosed = [];
     leak = null;
     by("result").hidden = false;
+    by("result").classList.remove("so-far");
     for (const id of ["found", "list", "advice", "after", "plan", "rest"]) by(id).replaceChildren();
     by("mixture").hidden = true;
     by("kept").textContent = by("floor").textContent = "";
@@ -188,7 +189,7 @@
     }
   };
 
-  const SO_FAR = "So far, without noise floor, placebo and other contexts: colours and what is listed may still change.";
+  const SO_FAR = "So far, before calibration: what is grey is no finding yet, and what is listed may still change.";
   const measure = async () => {
     const body = fields();
     measured = null;
@@ -199,6 +200,7 @@
         if (!drawn) {
           drawn = true;
           by("result").hidden = false;
+          by("result").classList.remove("so-far");
           for (const id of ["context", "answer", "found", "list", "advice", "after", "plan", "rest"]) by(id).replaceChildren();
           by("values").hidden = true;
           bring();
@@ -215,9 +217,14 @@
       },
       whole: ({ nats }) => {
         by("floor").textContent = SO_FAR;
+        by("result").classList.add("so-far");
         say(`The whole context: ${nats} nats. Scoring its pieces …`);
       },
-      calibrating: () => say("The pieces are scored. Calibrating: noise and an irrelevant text are measured …"),
+      calibrating: ({ step, of: steps, what }) => {
+        const now = `Calibrating: ${step} of ${steps} steps, ${what}`;
+        by("floor").textContent = `${now}. ${SO_FAR}`;
+        say(`${now} …`);
+      },
       disclosed: markLeaks,
       piece: (told) => {
         piece(told);
@@ -233,7 +240,8 @@
         by("found").innerHTML = told.found; // rendered and escaped by the server, as its reports are
         by("advice").innerHTML = told.advice;
         by("rest").innerHTML = told.rest;
-        by("floor").textContent = `Noise floor: ${told.floor} nats.`;
+        by("result").classList.remove("so-far");
+        by("floor").textContent = `Calibrated. ${told.changed}${told.findings} Noise floor: ${told.floor} nats.`;
         bring();
         if (told.drawn) {
           live.elements.response.value = told.response;
@@ -241,6 +249,35 @@
         }
       },
     }, "Measuring …");
+  };
+
+  // What is left of the context, to be used elsewhere.
+  const take = (panel, text) => {
+    const row = document.createElement("p");
+    row.className = "take";
+    const button = (label, act) => {
+      const el = document.createElement("button");
+      el.type = "button";
+      el.textContent = label;
+      el.addEventListener("click", () => act(el));
+      row.append(el, " ");
+    };
+    button("Copy the redacted text", async (el) => {
+      try {
+        await navigator.clipboard.writeText(text);
+        el.textContent = "Copied";
+      } catch { say("This browser did not let the page copy; download the text instead", true); }
+    });
+    button("Download it", () => {
+      const to = document.createElement("a");
+      to.href = URL.createObjectURL(new Blob([text], { type: "text/plain;charset=utf-8" }));
+      to.download = "redacted.txt";
+      to.click();
+      setTimeout(() => URL.revokeObjectURL(to.href), 60000);
+    });
+    const advice = panel.querySelector(".advice");
+    if (advice) advice.after(row);
+    else panel.append(row);
   };
 
   const change = async () => {
@@ -259,7 +296,10 @@
       },
       token: (told) => answer.append(token(told)),
       searching: () => say("Searching the new answer …"),
-      done: ({ html }) => { box.innerHTML = html; },
+      done: ({ html, text }) => {
+        box.innerHTML = html;
+        take(box, text);
+      },
     }, "Scoring the answer without it …", () => { chosen.clear(); mark(); box.replaceChildren(); });
   };
 
@@ -305,10 +345,18 @@
   });
   asking("redact", (elements) => {
     by("plan").replaceChildren();
-    run("redact", "/live/redact", { ...measured, max_loss: elements.max_loss.valueAsNumber }, {
-      done: ({ html }) => { by("plan").innerHTML = html; },
+    const goal = elements.goal.value;
+    run("redact", "/live/redact", { ...measured, goal, max_loss: elements.max_loss.valueAsNumber }, {
+      done: ({ html, text, cut }) => {
+        by("plan").innerHTML = html;
+        if (cut.length) take(by("plan"), text);
+      },
     }, "Looking for what to cut …");
   });
+  const goal = by("redact").elements.goal;
+  const shown = () => { by("limit").hidden = goal.value !== goal.options[0].value; };
+  goal.addEventListener("change", shown);
+  shown();
   asking("keep", (elements) => {
     by("kept").textContent = "";
     run("keep", "/live/keep", { ...measured, name: elements.name.value }, {
