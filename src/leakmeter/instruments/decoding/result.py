@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measure import NATS, WEIGHT, Measurement, Params, Texts
+from leakmeter.core.measure import NATS, RESPONSE, Measurement, Params, Statistic, Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.self_check import carried
-from leakmeter.engine.storage.kept import FieldError, KeptCase
-from leakmeter.engine.storage.kept import Series as KeptSeries
+from leakmeter.engine.storage.kept import FieldError, KeptCase, Series
 from leakmeter.errors import UsageError
+from leakmeter.instruments.decoding.measure import DecodingStatistics
 from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 class KeptDecoding(KeptCase):
     """The texts of a case and of the responses that were decoded."""
 
+    statistics: ClassVar = DecodingStatistics
+
     @override
-    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
         if not self.responses:
-            raise FieldError("statistic token", "is there of no response")
-        yield self.response_ids
-        yield from self.of_tokens("weight", unit=WEIGHT)
-        yield from self.of_tokens("log_prob", "bare_log_prob", "loss", "max_loss")
-        yield from self.of_tokens("spent_epsilon", "promised_epsilon", is_needed=params["epsilon"] is not None)
+            raise FieldError(f"statistic {RESPONSE}", "is there of no response")
+        for statistic in (DecodingStatistics.spent_epsilon, DecodingStatistics.promised_epsilon):
+            yield Series(statistic, self.token_counts, is_needed=params["epsilon"] is not None)
 
 
 DELTA: Final = 1e-5
@@ -285,7 +285,7 @@ class DecodeResult(Result):
             len(measurement.values)
             for _, measurements in kept
             for measurement in measurements
-            if measurement.statistic == "token"
+            if measurement.statistic == RESPONSE
         ]
         for texts, measurements in kept:
             yield cls._from_part(texts, measurements, params, lengths, delta, composed_nats)
@@ -304,16 +304,18 @@ class DecodeResult(Result):
         responses = []
         for number in range(len(texts["responses"])):
             response = Response.from_texts(texts, number, params["seed"])
-            guarantee = _guarantee(params, len(series[number, "token"]), lengths, delta, composed_nats)
+            guarantee = _guarantee(params, len(series[number, RESPONSE]), lengths, delta, composed_nats)
             public = None
             if guarantee is not None and response.sampled:
-                bare = np.round(series[number, "bare_log_prob"], _PUBLIC_DECIMALS) + 0.0  # which makes −0 a 0
+                bare = (
+                    np.round(series[number, DecodingStatistics.bare_log_prob], _PUBLIC_DECIMALS) + 0.0
+                )  # which makes −0 a 0
                 public = PublicResponse(
                     **{name: texts[name] for name in ("model", "weights_sha256", "dtype")},
                     **{name: params[name] for name in ("temperature", "min_new_tokens", "max_new_tokens")},
                     text=response.text,
                     tokens=response.tokens,
-                    token_ids=tuple(series[number, "token"].astype(int).tolist()),
+                    token_ids=tuple(series[number, RESPONSE].astype(int).tolist()),
                     bound_nats=(guarantee.epsilon_nats,) * len(bare),
                     bare_log_prob_nats=tuple(bare.tolist()),
                     guarantee=guarantee,
@@ -411,21 +413,23 @@ def _with_delta(epsilon: float, n_tokens: int, delta: float, by: str) -> float |
 
 
 def _ledger(number: int, series: ResponseSeries, seed: int | None) -> ResponseLedger:
-    def values(statistic: str) -> tuple[float, ...]:
+    told = DecodingStatistics
+
+    def values(statistic: Statistic) -> tuple[float, ...]:
         return tuple(series[number, statistic].tolist())
 
-    spent = series.get((number, "spent_epsilon"))
+    spent = series.get((number, told.spent_epsilon))
     losses = TokenLosses(
-        weight=values("weight"),
-        log_prob_nats=values("log_prob"),
-        bare_log_prob_nats=values("bare_log_prob"),
-        loss_nats=values("loss"),
-        max_loss_nats=values("max_loss"),
-        spent_nats=None if spent is None else values("spent_epsilon"),
+        weight=values(told.weight),
+        log_prob_nats=values(told.log_prob),
+        bare_log_prob_nats=values(told.bare_log_prob),
+        loss_nats=values(told.loss),
+        max_loss_nats=values(told.max_loss),
+        spent_nats=None if spent is None else values(told.spent_epsilon),
     )
     return ResponseLedger(
         per_token=losses,
-        whole_nats=float(series[number, "loss"].sum()),
+        whole_nats=float(series[number, told.loss].sum()),
         spent_nats=None if spent is None else float(spent.sum()),
         seed=seed,
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,18 @@ from array_api_compat import array_namespace, device
 from leakmeter.core import reductions
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
-from leakmeter.core.measure import NATS, TOKEN_ID, WEIGHT, Measure, Measurement
+from leakmeter.core.measure import (
+    BARE_LOG_PROB,
+    LOG_PROB,
+    MOST,
+    NATS,
+    RESPONSE,
+    WEIGHT,
+    Measure,
+    Measurement,
+    Statistic,
+    Statistics,
+)
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.core.reductions import NextToken, TargetLogProbs
@@ -36,7 +47,49 @@ from leakmeter.stats import exact_draw
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.exact_draw import Bits
 
-COLUMNS: Final = ("token", "log_prob", "ratio", "order")
+
+class GenerationStatistics(Statistics):
+    token = RESPONSE
+    log_prob = LOG_PROB.but(about="log p(y_t) of the rule")
+    bare_log_prob = BARE_LOG_PROB.but(about="log p(y_t) of the model at temperature 1 with no exemplar at all")
+    # Divergences by exemplar: NaN where both the loss and its bound are infinite.
+    ratio = Statistic(
+        "ratio",
+        WEIGHT,
+        "largest D_α↔ over its bound, of all orders from 2 to 100: an upper bound where it is not above 1",
+        per="piece",
+        undefined=True,
+    )
+    order = Statistic("order", WEIGHT, "the order of ratio", per="piece")
+    verbatim = Statistic(
+        "verbatim",
+        WEIGHT,
+        "tokens of the longest run through it that the exemplar has too, 0 where the prompt without exemplars has it",
+        per="piece",
+        below=MOST,
+    )
+    max_divergence = Statistic("max_divergence", NATS, "D_∞↔", per="piece", undefined=True)
+    renyi = Statistic("renyi_", NATS, "D_α↔; α follows the name", per="piece", undefined=True, family=True)
+    promised_order = Statistic("promised_order", WEIGHT, "orders of promised_rdp", over="order")
+    promised_rdp = Statistic("promised_rdp", NATS, "most that D_α↔ of a token can be at each order", over="order")
+    promised_max_divergence = Statistic("promised_max_divergence", NATS, "most that D_∞↔ can be", over="number")
+
+    @classmethod
+    def promised(cls) -> tuple[Statistic, ...]:
+        """What is of the rule, and of no sample."""
+        return cls.promised_order, cls.promised_rdp, cls.promised_max_divergence
+
+    @classmethod
+    def divergence(cls, order: float) -> Statistic:
+        return cls.max_divergence if order == math.inf else cls.renyi.member(f"{order:g}")
+
+
+COLUMNS: Final = (
+    GenerationStatistics.token,
+    GenerationStatistics.log_prob,
+    GenerationStatistics.ratio,
+    GenerationStatistics.order,
+)
 """Token id and its log-probability, nats, the same for each exemplar; largest ratio of D_α↔ to its bound over all
 orders (exact where above 1, else an upper bound; see `renyi.Screened`), and the order of it."""
 
@@ -191,9 +244,6 @@ def perplexity(log_probs: npt.ArrayLike) -> float:
     return float(np.exp(-values.mean())) if values.size else float("nan")
 
 
-MAX_DIVERGENCE: Final = "max_divergence"
-RENYI: Final = "renyi_"
-"""What the statistic of D_α↔ begins with; α follows."""
 _PROMPTS_TOGETHER: Final = 64
 """Prompts whose samples advance side by side, about: as many as fill a pass. Each holds keys and values of its own,
 and what does not fit in memory is run again at every token; a sample that begins where another ended finds its prompts'
@@ -216,15 +266,9 @@ class PrivateGeneration(Measure):
     seed, and draw tokens with exactly the probabilities that the rule gives (`stats.exact_draw`). Without either (see
     `seeded`) a trial draws with the seed 0, which is no secret, and has no guarantee. All measurements depend on the
     exemplars, and are private. A case with a response is measured as if that had been drawn, as its one sample.
-
-    Statistics. Of each sample, one value a token: `token`; `log_prob`, log p(y_t); `bare_log_prob`, log p(y_t) of the
-    model at temperature 1 with no exemplar at all. Of each sample and exemplar, one value a token: `renyi_2` and so
-    on, D_α↔ at several orders, that of the guaranteed ε among them; `max_divergence`, D_∞↔; `ratio`, the largest D_α↔
-    over its bound, of all orders from 2 to 100 (an upper bound where it is not above 1), and `order`, where that is;
-    `verbatim`, the number of tokens of the longest run through it that the exemplar has too, 0 where the prompt without
-    exemplars has it as well. Of the case: `promised_order` and `promised_rdp`, orders and most that D_α↔ of a token can
-    be there; `promised_max_divergence`.
     """
+
+    statistics: ClassVar = GenerationStatistics
 
     clip: float = _CLIP
     """c, above 0, nats: a clipped logit lies between −c and c."""
@@ -335,9 +379,9 @@ class PrivateGeneration(Measure):
         responses = [tuple(int(token) for token in values[:, 0, 0]) for values in kept]
         bare = yield [Request((item.blank,), response, TargetLogProbs()) for response in responses]
         measurements = [
-            Measurement(item.id, 0, "", "promised_order", WEIGHT, np.asarray(ORDERS, dtype=np.float64)),
-            Measurement(item.id, 0, "", "promised_rdp", NATS, limits),
-            Measurement(item.id, 0, "", f"promised_{MAX_DIVERGENCE}", NATS, bound([math.inf])),
+            GenerationStatistics.promised_order.of(item.id, ORDERS),
+            GenerationStatistics.promised_rdp.of(item.id, limits),
+            GenerationStatistics.promised_max_divergence.of(item.id, bound([math.inf])),
         ]
         for number, (values, scores) in enumerate(zip(kept, bare, strict=True)):
             measurements += _of_sample(item, number, values, scores.values[0], reduction.orders)
@@ -393,17 +437,16 @@ def _of_sample(
     item: ContextItem, number: int, values: FloatArray, bare: FloatArray, orders: tuple[float, ...]
 ) -> Iterator[Measurement]:
     """Measurements of one sample, from (token, exemplar, entry)."""
-    columns = (*COLUMNS, *(MAX_DIVERGENCE if order == math.inf else f"{RENYI}{order:g}" for order in orders))
-    yield Measurement(item.id, number, "", "token", TOKEN_ID, np.ascontiguousarray(values[:, 0, 0]))
-    yield Measurement(item.id, number, "", "log_prob", NATS, np.ascontiguousarray(values[:, 0, 1]))
-    yield Measurement(item.id, number, "", "bare_log_prob", NATS, bare)
+    told = GenerationStatistics
+    columns = (*COLUMNS, *(told.divergence(order) for order in orders))
+    yield told.token.of(item.id, np.ascontiguousarray(values[:, 0, 0]), sample=number)
+    yield told.log_prob.of(item.id, np.ascontiguousarray(values[:, 0, 1]), sample=number)
+    yield told.bare_log_prob.of(item.id, bare, sample=number)
     runs = _verbatim(item, [int(token) for token in values[:, 0, 0]])
     for i, span in enumerate(item.spans):
         for column, statistic in enumerate(columns[2:], 2):
-            unit = WEIGHT if statistic in ("ratio", "order") else NATS
-            series = np.ascontiguousarray(values[:, i, column])
-            yield Measurement(item.id, number, span.name, statistic, unit, series)
-        yield Measurement(item.id, number, span.name, "verbatim", WEIGHT, runs[i])
+            yield statistic.of(item.id, np.ascontiguousarray(values[:, i, column]), span.name, number)
+        yield told.verbatim.of(item.id, runs[i], span.name, number)
 
 
 def _verbatim(item: ContextItem, response: list[int]) -> FloatArray:

@@ -17,6 +17,7 @@ import regex
 from leakmeter.core.measure import Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.record import JsonObject, Record, Unbounded
+from leakmeter.instruments.influence.math import InfluenceStatistics
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.text.entity_results import PieceSeries, entity_fields
 from leakmeter.text.matching import HIDDEN, Folded, folded
@@ -161,11 +162,14 @@ class Pieces:
             span
             for span in texts["spans"]
             if span["kind"] == "unit"
-            or (span["kind"] in ("document", "fields") and (0, "without_this", span["name"]) in series)
+            or (
+                span["kind"] in ("document", "fields") and (0, InfluenceStatistics.without_this, span["name"]) in series
+            )
         ]
         self._are_units = np.asarray([span["kind"] == "unit" for span in self._spans], dtype=bool)
         self._without, self._alone = (
-            _sums(series, statistic, self._spans, n_tokens) for statistic in ("without_this", "only_this")
+            _sums(series, statistic, self._spans, n_tokens)
+            for statistic in (InfluenceStatistics.without_this, InfluenceStatistics.only_this)
         )
 
     def strongest(self, first: int, last: int) -> int | None:

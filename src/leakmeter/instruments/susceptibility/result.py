@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 
-from leakmeter.core.measure import COUNT, NATS, NATS_PER_SQUARE, Measurement, Params, Texts
+from leakmeter.core.measure import NATS, Measurement, Over, Params, Texts
 from leakmeter.core.quantity import NOISE, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, noise_of_token
-from leakmeter.engine.storage.kept import MOST, Amount, FieldError, KeptCase, Series
+from leakmeter.engine.storage.kept import Amount, FieldError, KeptCase, Series
 from leakmeter.errors import UsageError
-from leakmeter.instruments.susceptibility.math import OF_CONTEXT, OF_QUERY, Spread, spread
+from leakmeter.instruments.susceptibility.math import Spread, SusceptibilityStatistics, spread
 from leakmeter.instruments.susceptibility.measure import Susceptibility, noise_of_persuasion
 from leakmeter.overriding import override
 from leakmeter.results.result import PartContent, PieceFields, Result
@@ -134,31 +134,18 @@ class KeptContexts(KeptCase):
 class KeptMixture(KeptContexts):
     """Responses are the greedy answers, that to the query alone first."""
 
+    statistics: ClassVar = SusceptibilityStatistics
+
     @override
-    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
+    def lengths(self, params: Params, measurements: Sequence[Measurement]) -> Mapping[Over, Sequence[int]]:
+        return {**super(KeptMixture, self).lengths(params, measurements), "context": (len(self.contexts),)}
+
+    @override
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterable[Series]:
         n_contexts = len(self.contexts)
         if n_contexts < 2 or len(self.responses) not in (0, 1 + n_contexts):
-            raise FieldError("statistic persuasion", "is of other contexts than the texts")
-        for statistic in OF_CONTEXT:
-            yield Series(statistic, (n_contexts,))
-        for statistic in ("susceptibility", "from_bare", *OF_QUERY, "ceiling", "noise"):
-            yield Series(statistic, (1,))
-        yield self.response_ids
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptGradients(KeptContexts):
-    """No responses; a number for each Σ."""
-
-    @override
-    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
-        for statistic in ("fisher", "spread", "drift", "standard_error"):
-            yield Series(statistic, (1,), params["sigma"])
-        yield Series("trace", (1,), ("identity",), NATS_PER_SQUARE, "identity" in params["sigma"])
-        yield Series("entropy", (1,))
-        yield Series("n_probes", (1,), unit=COUNT, below=MOST)
-        yield Series("n_query_tokens", (1,), unit=COUNT, below=MOST)
-        yield Series("top_mass", (1,), is_needed=params["method"] == "top-k")
+            raise FieldError(f"statistic {SusceptibilityStatistics.persuasion}", "is of other contexts than the texts")
+        return ()
 
 
 _LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -306,10 +293,11 @@ class SusceptibilityResult(QueryResult):
     def _from_part(cls, texts: Texts, measurements: Sequence[Measurement], measure: Susceptibility) -> Self:
         series = {each.statistic: each.values for each in measurements if each.sample == 0}
         numbers = {name: float(values[0]) for name, values in series.items()}
-        value, ceiling = numbers["susceptibility"], numbers["ceiling"]
-        largest = max(float(series[name].max()) for name in ("persuasion", "persuasion_from_bare"))
-        floor = max(numbers["noise"], noise_of_persuasion(noise_of_token(texts) / measure.temperature, largest))
-        uncertainty = spread(value, series["susceptibility_without"])
+        told = SusceptibilityStatistics
+        value, ceiling = numbers[told.susceptibility], numbers[told.ceiling]
+        largest = max(float(series[name].max()) for name in (told.persuasion, told.persuasion_from_bare))
+        floor = max(numbers[told.noise], noise_of_persuasion(noise_of_token(texts) / measure.temperature, largest))
+        uncertainty = spread(value, series[told.susceptibility_without])
         is_small = (
             None if uncertainty is None else abs(uncertainty.bias) <= min(0.05 * value, uncertainty.standard_error)
         )
@@ -330,10 +318,10 @@ class SusceptibilityResult(QueryResult):
             bias_is_small=is_small,
             ceiling_nats=ceiling,
             share_of_ceiling=value / ceiling if ceiling > 0 else None,
-            from_bare_nats=numbers["from_bare"],
-            mixture_from_bare_nats=numbers["mixture_from_bare"],
-            bare_entropy_nats=numbers["bare_entropy"],
-            mixture_entropy_nats=numbers["mixture_entropy"],
+            from_bare_nats=numbers[told.from_bare],
+            mixture_from_bare_nats=numbers[told.mixture_from_bare],
+            bare_entropy_nats=numbers[told.bare_entropy],
+            mixture_entropy_nats=numbers[told.mixture_entropy],
             noise_floor_nats=floor,
             below_noise_floor=value <= floor,
             contexts=_contexts(texts, series, floor, answered, kinds),
@@ -383,7 +371,8 @@ def _contexts(
     answered: Sequence[str],
     kinds: Sequence[AnswerOrigin | None],
 ) -> tuple[ContextSusceptibility, ...]:
-    persuasion, contexts = series["persuasion"], texts["contexts"]
+    told = SusceptibilityStatistics
+    persuasion, contexts = series[told.persuasion], texts["contexts"]
     ranks = np.empty(len(persuasion), dtype=int)
     ranks[np.argsort(-persuasion, kind="stable")] = np.arange(1, len(persuasion) + 1)
     total = sum(context["weight"] for context in contexts)
@@ -394,8 +383,8 @@ def _contexts(
             weight=context["weight"] / total,
             answer=context["answer"],
             persuasion_nats=float(persuasion[i]),
-            persuasion_from_bare_nats=float(series["persuasion_from_bare"][i]),
-            susceptibility_without_nats=float(series["susceptibility_without"][i]),
+            persuasion_from_bare_nats=float(series[told.persuasion_from_bare][i]),
+            susceptibility_without_nats=float(series[told.susceptibility_without][i]),
             rank=int(ranks[i]),
             below_noise_floor=bool(persuasion[i] <= floor),
             greedy_answer=answered[i + 1] if answered else None,
