@@ -92,7 +92,7 @@ def test_views_are_as_described(runs: list[Path]) -> None:
 def test_statistics_are_those_that_measures_declare(runs: list[Path]) -> None:
     found = rows("select statistic, unit, about from statistics where measure = 'influence' and not optional", runs)
     of_measure = registry.instrument("influence").measure.statistics
-    assert found == [(one, one.unit, one.about) for one in of_measure.all() if not (one.optional or one.former)]
+    assert found == [(one, one.unit, one.about) for one in of_measure.all() if not one.optional]
     assert "without_this" in {statistic for statistic, *_ in found}
 
 

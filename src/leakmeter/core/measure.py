@@ -58,8 +58,6 @@ class Statistic(str):
     """Of whole numbers from 0, what each is below; None of other numbers."""
     undefined: bool
     """Whether a number may be missing, as NaN."""
-    former: bool
-    """Whether only earlier versions kept it: it is not read any more, and what it says is not known."""
     family: bool
     """Whether it is what names of several statistics begin with; see `member`."""
 
@@ -75,13 +73,12 @@ class Statistic(str):
         first_only: bool = False,
         below: int | None = None,
         undefined: bool = False,
-        former: bool = False,
         family: bool = False,
     ) -> Self:
         self = super().__new__(cls, name)
         self.unit, self.about, self.per, self.over, self.optional = unit, about, per, over, optional
         self.first_only, self.below, self.undefined = first_only, below, undefined
-        self.former, self.family = former, family
+        self.family = family
         return self
 
     def but(self, **changes: Any) -> Self:
@@ -107,16 +104,14 @@ class Statistics:
     """The statistics of a measure, an attribute each. A measure that has some of another one names the same
     attributes."""
 
+    are_all: ClassVar[bool] = True
+    """Whether a run that has others is refused. Where it is read, results have to say that it is read in part."""
+
     @classmethod
     def all(cls) -> Iterator[Statistic]:
         """In the order of their declaration, those of a base first."""
         own = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
         yield from (value for value in own.values() if isinstance(value, Statistic))
-
-    @classmethod
-    def former(cls) -> frozenset[Statistic]:
-        """Those that only earlier versions kept."""
-        return frozenset(statistic for statistic in cls.all() if statistic.former)
 
 
 RESPONSE: Final = Statistic("token", TOKEN_ID, "token of the response", below=MOST)

@@ -182,7 +182,6 @@ def _statistics() -> pa.Table:
         for name in registry.instruments()
         if (statistics := registry.instrument(name).measure.statistics) is not None
         for statistic in statistics.all()
-        if not statistic.former
     ]
     return table_of(VIEWS[STATISTICS], rows)
 

@@ -211,19 +211,22 @@ class KeptCase(Record):
             own.setdefault(series.statistic, []).append(series)
         lengths, pieces = self.lengths(params, measurements), self.pieces(params, measurements)
         for statistic in self.statistics.all():
-            if not (statistic.former or statistic.family or statistic in own):
+            if not (statistic.family or statistic in own):
                 n = lengths[statistic.over]
                 needed = not statistic.optional
                 own[statistic] = [
                     Series(statistic, n[:1] if statistic.first_only else n, pieces[statistic.per], needed)
                 ]
-        former = self.statistics.former()
-        _check_series(own, [each for each in measurements if each.statistic not in former])
+        known = [each for each in measurements if each.statistic in own]
+        _check_series(own, known)
+        if self.statistics.are_all and len(known) < len(measurements):
+            # Its name may be a text of the user's.
+            raise FieldError("statistic", "is none that this version of leakmeter knows of the measure")
 
 
 def _check_series(series: Mapping[Statistic, Sequence[Series]], measurements: Sequence[Measurement]) -> None:
-    """Refuse measurements of no series, those that are others than their series says, and the lack of a needed one."""
-    rules = {
+    """Refuse measurements that are others than their series say, and the lack of a needed one."""
+    rules: dict[tuple[str, str | None], Series] = {
         (statistic, piece): rule
         for statistic, some in series.items()
         for rule in some
@@ -233,12 +236,8 @@ def _check_series(series: Mapping[Statistic, Sequence[Series]], measurements: Se
     if ((np.abs(values) > _LARGEST) & ~np.isinf(values)).any():
         raise FieldError("value", "is beyond what can be measured")
     seen: set[tuple[str, str, int]] = set()
-    unknown = False
     for measurement in measurements:
         name, numbers = measurement.statistic, measurement.values
-        if name not in series:
-            unknown = True
-            continue
         rule = rules.get((name, measurement.piece)) or rules.get((name, None))
         if rule is None:
             raise FieldError(f"piece of {name}", "is none of the case's")
@@ -261,6 +260,3 @@ def _check_series(series: Mapping[Statistic, Sequence[Series]], measurements: Se
             # What has no numbers has no rows.
             if n and (name, piece, sample) not in seen:
                 raise FieldError(f"statistic {name}", "is missing of a piece or response")
-    if unknown:
-        # Its name may be a text of the user's.
-        raise FieldError("statistic", "is none that this version of leakmeter knows of the measure")

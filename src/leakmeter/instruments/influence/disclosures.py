@@ -70,11 +70,15 @@ class DisclosedSpan(Record):
     """A span of an answer, and what it says."""
 
     text: str = field(repr=False)
+    """What the response says there."""
     start: int
     """First character in the response."""
     end: int
+    """Character behind the last."""
     first_token: int
+    """Of the response, from 0."""
     last_token: int
+    """Of the response, from 0."""
     kind: str
     """'phone', 'email', 'address', 'date', 'person', 'account', 'key', 'code', 'number', 'number in words', 'amount',
     'name', a kind of a pack, such as 'AWS access key' or 'health', a type of the user's, the key of a record's value,

@@ -31,7 +31,9 @@ MOST_ROUNDS: Final = 8
 
 
 class ContextStatistics(Statistics):
-    """Of every measure of a context."""
+    """Of every measure of a context. Earlier versions kept more: results say where they did (`is_partly_read`)."""
+
+    are_all = False
 
     token = RESPONSE
     log_prob = LOG_PROB
@@ -60,9 +62,6 @@ class ContextStatistics(Statistics):
         per="text",
         optional=True,
         first_only=True,
-    )
-    half_width = Statistic(
-        "half_width", NATS, "how far a server's likeliest tokens left a number open, in earlier versions", former=True
     )
 
 

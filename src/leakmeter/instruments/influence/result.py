@@ -64,6 +64,7 @@ class SaidBefore(Record):
     name: str
     """What it is called by; of a call the tool."""
     text: str = field(repr=False)
+    """What it says."""
     is_source: bool
     """Whether it was read: a result of a tool, or a document."""
 
@@ -267,7 +268,9 @@ class PieceInfluence(ContextPiece):
     swapped_nats: Unbounded | None
     """Σ_t |log p̄(y_t | D) − log p̄(y_t | D with the surrogate)|."""
     swapped_signed_nats: Unbounded | None
+    """The sum without the absolute value."""
     swapped_signed_per_token_nats: tuple[Unbounded, ...] | None
+    """The difference at each response token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +278,9 @@ class SampledResponse(Record):
     """One of several responses that were drawn."""
 
     text: str = field(repr=False)
+    """What was drawn."""
     tokens: tuple[str, ...] = field(repr=False)
+    """The text that each token adds."""
     whole_nats: Unbounded
     """Influence of the whole context on it."""
     piece_nats: tuple[Unbounded, ...]
@@ -317,12 +322,17 @@ class ContextResult(Result):
     removal: str
     """How pieces are ablated: 'drop', 'mask' or 'retokenize'."""
     template: str
+    """Name of the prompt's template: 'plain', 'chat' …"""
     query: str = field(repr=False)
+    """What was asked."""
     context: str = field(repr=False)
+    """As it was read by the model."""
     temperature: float
+    """T of p̄."""
     cid_lambda: float
     """λ of p̄ = softmax((λ z + (1 − λ) z_bare) / T); 1 is the model itself."""
     documents: tuple[DocumentRange, ...]
+    """Where documents lie in the context."""
     truncated_tokens: int
     """Tokens of the context that did not fit the model's window."""
     response: Response
@@ -330,10 +340,13 @@ class ContextResult(Result):
     whole_nats: Unbounded
     """Σ_t |log p̄(y_t | D) − log p̄(y_t | ∅)|: influence of the whole context."""
     whole_signed_nats: Unbounded
+    """The sum without the absolute value."""
     whole_per_token_nats: tuple[Unbounded, ...]
+    """Its size at each response token."""
     whole_posterior: float | None
     """As a piece's, of the whole context."""
     whole_posterior_note: str | None
+    """Why there is no posterior; None where there is one."""
     noise_floor_nats: float
     """Sum over the response below which a measurement is no finding."""
     noise_floor_per_token_nats: float
@@ -382,7 +395,7 @@ class ContextResult(Result):
     ) -> JsonObject:
         """These fields, for a constructor; `placebo_nats` is of an irrelevant piece as the only context."""
         whole, noise = series[0, ContextStatistics.whole, ""], series[0, ContextStatistics.noise, ""]
-        is_partly_read = any(statistic in ContextStatistics.former() for _, statistic, _ in series)
+        is_partly_read = not {statistic for _, statistic, _ in series} <= {*cls.kept.statistics.all()}
         if is_partly_read:
             warnings = [*warnings, _PARTLY_READ]
         posterior = posterior_of(
@@ -633,10 +646,13 @@ class InfluenceResult(ContextResult):
     context of another case that could be: nothing is known then of how often the rule is wrong. There only where it is
     so."""
     whole_signed_per_token_nats: tuple[Unbounded, ...]
+    """log p̄(y_t | D) − log p̄(y_t | ∅) of each response token."""
     whole_mean_nats: float | None
     """As a piece's, of the whole context."""
     whole_interval_nats: tuple[float, float] | None
+    """As a piece's, of the whole context."""
     whole_worst_nats: float | None
+    """As a piece's, of the whole context."""
     placebo_nats: Unbounded | None
     """What an irrelevant piece of typical length does, mean over places; None where none fits."""
     placebo_signed_nats: Unbounded | None

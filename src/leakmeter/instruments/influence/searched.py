@@ -44,6 +44,7 @@ class AuditRound(Record):
     """What a round of the audit says: how many pieces that are not listed exceed the K-th that was listed before it."""
 
     confidence: float
+    """With which the statement holds."""
     threshold_nats: Unbounded | None
     """The K-th largest exact value before the draw; what exceeds it was missed. None where fewer than K pieces had one:
     every piece that was drawn counts as found then, and the statement says nothing."""

@@ -29,10 +29,12 @@ class ContextPiece(Record):
     """One piece of a context: where it stands, and what it is."""
 
     name: str
+    """By which reports and measurements name it."""
     kind: str
     """'unit', 'value' for one that is said several times, with all its mentions, 'document' for one that was measured
     before its sentences, or 'fields' for values of a record that were measured together first."""
     text: str = dataclass_field(repr=False)
+    """What it says."""
     start: int
     """First character in the context."""
     end: int
@@ -42,6 +44,7 @@ class ContextPiece(Record):
     document: str | None
     """Name of the document it lies in; None where it spans several."""
     n_tokens: int
+    """Of its text."""
     n_mentions: int
     """Places that say it; they are ablated together."""
     entity_type: str | None
@@ -90,12 +93,15 @@ class Source(Record):
     """A piece of the context that a disclosure came from."""
 
     piece: str
+    """Its name."""
     document: str | None
+    """Name of the document it lies in; None where it spans several."""
     text: str = dataclass_field(repr=False)
     """The words of the context that the span repeats; else the piece."""
     start: int
     """First character in the context."""
     end: int
+    """Character behind the last."""
     nats: Unbounded | None
     """Σ_t log p̄(y_t | D) − log p̄(y_t | D∖D_i) over the span. None where the piece was not measured; then it has the
     words."""

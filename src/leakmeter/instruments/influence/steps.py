@@ -75,7 +75,7 @@ class Stepwise:
             return []
         told, scored, noise = InfluenceStatistics, self.scored, self.noise
         with np.errstate(invalid="ignore"):
-            series = {
+            series: dict[tuple[int, str, str], FloatArray] = {
                 (0, told.log_prob, ""): scored.whole,
                 (0, told.whole, ""): scored.whole - scored.bare,
                 (0, told.noise, ""): np.zeros(len(scored.whole)) if noise is None else noise,

@@ -99,7 +99,7 @@ def of_answer(texts: Texts, series: PieceSeries, cut: Collection[str]) -> tuple[
     told = RedactionStatistics
     if (1, told.answer_log_prob, "") not in series:
         return None
-    answer = {
+    answer: dict[tuple[int, str, str], FloatArray] = {
         (0, told.whole, ""): series[1, told.whole, ""],
         (0, told.log_prob, ""): series[1, told.answer_log_prob, ""],
         (0, told.noise, ""): np.full(len(series[1, told.whole, ""]), series[0, told.noise, ""].max()),
@@ -156,6 +156,7 @@ class Targets:
     def above(self, state: CutState) -> list[Disclosure]:
         """Disclosures of what is left that are personal or secret; each is a target from now on."""
         told = RedactionStatistics
+        of_state: dict[tuple[int, str, str], FloatArray]
         of_state = {(0, told.left_without_this, name): state.left - values for name, values in state.others.items()}
         series = {**self.series, (0, told.left, ""): state.left, **of_state}
         above = after(self.texts, series, state.cut)

@@ -214,14 +214,14 @@ def _measurements(
         yield statistic.of(item.id, np.ascontiguousarray(values))
     told = SusceptibilityStatistics
     of_query: dict[Statistic, float] = {
-        told.susceptibility: weights @ of_context[:, 0],
-        told.from_bare: weights @ of_context[:, 1],
+        told.susceptibility: float(weights @ of_context[:, 0]),
+        told.from_bare: float(weights @ of_context[:, 1]),
         **dict(zip(kernel.OF_QUERY, statistics[0], strict=True)),
         told.ceiling: kernel.entropy(np.asarray(list(shared.values()))),
         told.noise: noise,
     }
     for statistic, value in of_query.items():
-        yield statistic.of(item.id, float(value))
+        yield statistic.of(item.id, value)
 
 
 def _differ(once: FloatArray, twice: FloatArray) -> float:

@@ -45,6 +45,7 @@ from leakmeter.products.serve.serving import Serving, serving_of, streamed
 from leakmeter.products.serve.watching import JobWatch, cancellable, measured, prepared_case
 from leakmeter.report import blocks as b
 from leakmeter.report import html, scale
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.templates import NAMED
 
@@ -202,7 +203,8 @@ class Disclosing(Seen):
         if not all(np.isfinite(values).all() for values in (whole, *rows.values())):
             return
         told = InfluenceStatistics
-        series = {(0, told.log_prob, ""): scored.whole, (0, told.whole, ""): whole, (0, told.noise, ""): 0 * whole}
+        series: dict[tuple[int, str, str], FloatArray] = {(0, told.log_prob, ""): scored.whole}
+        series |= {(0, told.whole, ""): whole, (0, told.noise, ""): 0 * whole}
         series |= {(0, told.without_this, name): values for name, values in rows.items()}
         disclosed = [disclosure for disclosure in disclosures(self._texts, series) if disclosure.evidence is not None]
         tokens = list(zip(self._texts["responses"][0]["tokens"], np.abs(whole).tolist(), strict=True))
