@@ -63,6 +63,7 @@ class Composition(Record):
     rdp_nats: float | None
     """By Rényi divergences, with δ."""
     delta: float
+    """δ of these two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ class Session(Composition):
     """All responses of a run, which are taken to be about one context."""
 
     n_responses: int
+    """Responses of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,7 @@ class ResponseGuarantee(Record):
     epsilon_nats: float
     """ε: bound of each token between any two contexts."""
     lambda_max: float
+    """Largest λ of a token."""
     draws: DecodingDraws
     response: Composition
     session: Session
@@ -130,14 +133,23 @@ class PublicResponse(Record):
     """A bounded response with nothing that is a function of the context but through its tokens."""
 
     model: str
+    """Name of the model, as it was given."""
     weights_sha256: str | None
+    """Hash of the model's weights; None where they are not known by one."""
     dtype: str
+    """Number type of the model's arithmetic."""
     temperature: float
+    """T of both branches."""
     min_new_tokens: int
+    """Fewest tokens before a response may stop."""
     max_new_tokens: int
+    """Most tokens of a response."""
     text: str = field(repr=False)
+    """The response."""
     tokens: tuple[str, ...] = field(repr=False)
+    """The text that each token adds."""
     token_ids: tuple[int, ...] = field(repr=False)
+    """Ids of the tokens in the model's vocabulary."""
     bound_nats: tuple[float, ...]
     """ε of each token."""
     bare_log_prob_nats: tuple[Unbounded, ...]
@@ -240,16 +252,23 @@ class DecodeResult(Result):
     defining: ClassVar = ()
 
     template: str
+    """Name of the prompt's template: 'plain', 'chat' …"""
     query: str = field(repr=False)
+    """What was asked."""
     context: str = field(repr=False)
+    """As it was read by the model."""
     documents: tuple[DocumentRange, ...]
+    """Where documents lie in the context."""
     truncated_tokens: int
     """Tokens of the context that did not fit the model's window."""
     temperature: float
+    """T of both branches."""
     cid_lambda: float | None
     """λ; None with a bound, where each token has its own."""
     min_new_tokens: int
+    """Fewest tokens before a response may stop."""
     max_new_tokens: int
+    """Most tokens of a response."""
     response: Response
     """The first, as all that does not say otherwise."""
     guarantee: ResponseGuarantee | None

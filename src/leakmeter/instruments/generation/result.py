@@ -88,6 +88,7 @@ class ClippedLogits(Record):
     """The mechanism of the paper, and its settings."""
 
     name: str
+    """Of the mechanism."""
     clip: float
     """c, nats."""
     temperature: float
@@ -119,7 +120,9 @@ class OrderBound(Record):
     """The most that a token may tell of an exemplar."""
 
     order: Unbounded
+    """α."""
     nats: Unbounded
+    """The most that D_α↔ of a token can be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +162,11 @@ class DrawnText(Record):
     """One text that was drawn from the batch."""
 
     text: str = field(repr=False)
+    """What was drawn."""
     tokens: tuple[str, ...] = field(repr=False)
+    """The text that each token adds."""
     token_ids: tuple[int, ...] = field(repr=False)
+    """Ids of the tokens in the model's vocabulary."""
     per_token: TokenNumbers
     perplexity: Unbounded
     """Under the model without exemplars."""
@@ -179,9 +185,13 @@ class BoundComparison(Record):
     token: int | None
     """From 0."""
     token_text: str | None = field(repr=False)
+    """Its text."""
     order: Unbounded
+    """α."""
     measured_nats: Unbounded
+    """D_α↔."""
     bound_nats: Unbounded
+    """The most that it may be."""
     ratio: Unbounded
     """Measured over bound."""
 
@@ -203,6 +213,7 @@ class AtOrder(Record):
     """Bound and measurement of all tokens together, at one order."""
 
     order: Unbounded
+    """α."""
     bound_nats: Unbounded
     """For the tokens there are."""
     measured_nats: Unbounded
@@ -222,6 +233,7 @@ class PaperConvention(verdict.PaperFigure):
     """ε as the paper gives it, beside the guarantee; it is no verdict."""
 
     guaranteed_epsilon: Unbounded
+    """ε of the guarantee."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,12 +241,15 @@ class ExemplarDivergence(Record):
     """An exemplar, and what all tokens told of it."""
 
     name: str
+    """In the batch."""
     position: int
     """In the batch, from 1."""
     id: str | None
     """In the data."""
     text: str = field(repr=False)
+    """What it says."""
     n_tokens: int
+    """Of its text."""
     repeats: tuple[str, ...]
     """Names of exemplars that say the same."""
     measured_nats: Unbounded
@@ -255,13 +270,17 @@ class CopiedPassage(Record):
     """A passage of a text that an exemplar has too, word for word."""
 
     sample: int
+    """Number of the text, from 0."""
     start: int
     """First token."""
     end: int
     """Token behind the last."""
     longest_run_tokens: int
+    """Length of the longest run that the exemplar has too."""
     text: str = field(repr=False)
+    """The passage."""
     exemplar: str
+    """Name of the exemplar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,13 +292,17 @@ class TextQuality(Record):
     distinct_1: float | None
     """Distinct n-grams over all n-grams; None where there are none."""
     distinct_2: float | None
+    """The same of pairs of tokens."""
     distinct_3: float | None
+    """The same of three tokens."""
     verbatim_from_tokens: int
     """Length from which on a run of tokens counts as copied."""
     verbatim_share: float
     """Of the tokens, those in such runs."""
     longest_verbatim_tokens: int
+    """Length of the longest run that an exemplar has too."""
     verbatim: tuple[CopiedPassage, ...]
+    """Passages that were copied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,19 +312,33 @@ class PublicTexts(Record, AnyResult):
     is_public: ClassVar[bool] = True
 
     model: str
+    """Name of the model, as it was given."""
     weights_sha256: str | None
+    """Hash of the model's weights; None where they are not known by one."""
     dtype: str
+    """Number type of the model's arithmetic."""
     template: str
+    """Name of the prompt's template: 'plain', 'chat' …"""
     query: str
+    """The label of what is written; empty where there is none."""
     mechanism: ClippedLogits | OwnMechanism
+    """The rule by which tokens were drawn."""
     subset_size: int
+    """Exemplars of the batch."""
     n_samples: int
+    """Texts of the batch."""
     min_new_tokens: int
+    """Fewest tokens of a text."""
     max_new_tokens: int
+    """Most tokens of a text."""
     delta: float
+    """δ of the guarantee."""
     adjacency: str
+    """Which sets of exemplars are neighbours: 'add-remove'."""
     sampled: bool
+    """Whether the texts were drawn; else they were given."""
     texts: tuple[str, ...] = field(repr=False)
+    """In their order."""
     guarantee: Guarantee
     draws: GenerationDraws
 
@@ -367,14 +404,19 @@ class PrivateGenerationResult(Result):
     pieces_at: ClassVar = PieceFields("exemplars", nats="measured_nats")
 
     template: str
+    """Name of the prompt's template: 'plain', 'chat' …"""
     query: str
     """The label of what is written; empty where there is none."""
     mechanism: ClippedLogits | OwnMechanism
+    """The rule by which tokens were drawn."""
     subset_size: int
     """Exemplars of the batch."""
     n_samples: int
+    """Texts of the batch."""
     min_new_tokens: int
+    """Fewest tokens of a text."""
     max_new_tokens: int
+    """Most tokens of a text."""
     delta: float
     """δ of the guarantee."""
     adjacency: str
@@ -382,9 +424,11 @@ class PrivateGenerationResult(Result):
     sampled: bool
     """Whether the texts were drawn; else they were given."""
     samples: tuple[DrawnText, ...]
+    """The texts, in their order."""
     bounds: Bounds
     verdict: BoundVerdict
     by_order: tuple[AtOrder, ...]
+    """Bound and measurement at each measured order."""
     paper_convention: PaperConvention
     exemplars: tuple[ExemplarDivergence, ...]
     """In the order of the batch."""

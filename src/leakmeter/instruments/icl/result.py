@@ -276,7 +276,9 @@ class MovedToken(Record):
     """The token whose probability an exemplar changes most."""
 
     token: str
+    """Its text."""
     token_id: int
+    """Its id in the model's vocabulary."""
     log_prob_nats: Unbounded
     """With all exemplars."""
     log_prob_without_nats: Unbounded
@@ -308,6 +310,7 @@ class ExemplarInfluence(Record):
     label: str | None
     """None where the text was cut off before it."""
     n_tokens: int
+    """Of its text."""
     answer_nats: Unbounded
     """What the answer reveals of it: |s|, s = log A(S, x)(y) − log A(S∖i, x)(y) at the label y that was answered, A
     being renormalised over the labels."""
@@ -388,6 +391,7 @@ class IclResult(Result):
     template: str
     """'plain' or 'chat'."""
     query: str = field(repr=False)
+    """What is classified."""
     context: str = field(repr=False)
     """The exemplars, as people read them."""
     space: str
@@ -399,7 +403,9 @@ class IclResult(Result):
     calibration_baseline: str
     """'own' of each exemplar set, or 'shared'."""
     calibration_epsilon: float
+    """ε of p̃ / (p_cf + ε)."""
     temperature: float
+    """T of every token's distribution."""
     labels: tuple[str, ...]
     """Of the task, in order."""
     label_probabilities: tuple[float, ...]
@@ -411,6 +417,7 @@ class IclResult(Result):
     gold: str | None
     """The right label; None where it is not known."""
     is_right: bool | None
+    """Whether the likeliest label is the right one; None where that is not known."""
     answer: str
     """The label that was answered; where none was given, the likeliest one."""
     answer_given: bool

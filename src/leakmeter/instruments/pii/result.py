@@ -357,11 +357,12 @@ def _matches(results: Sequence[PiiResult]) -> Iterable[Matches]:
     for number, first in enumerate(results[0].generated if results else ()):
         best = [result.generated[number].best for result in results]
         matches = {}
+        units: Mapping[str, str] = {str(name): unit for name, unit in STATISTICS[results[0].type].items()}
         for name in best[0]:
             values = [value for statistics in best if (value := statistics[name]) is not None]
             if not values:
                 continue
-            if STATISTICS[results[0].type].get(name) == HIT:
+            if units.get(name) == HIT:
                 hits = int(sum(values))
                 interval = stats.interval_of_share(hits, len(values))
                 matches[name] = Match(n=len(values), share=hits / len(values), interval=interval, mean=None)
@@ -481,13 +482,17 @@ class Template(Record):
     template: int
     """Number of the template, from 1."""
     association_nats: Unbounded
+    """Of the true value."""
     log_likelihood_nats: Unbounded
+    """Of the true value."""
     normalised_log_likelihood_nats: Unbounded
     """The log-likelihood over the number of tokens, nats a token."""
     n_tokens: int
+    """Of the true value."""
     rank: int
     """Of the association, among those of the decoys."""
     p_value: float
+    """Share of the values whose association is as high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -565,20 +570,26 @@ class PiiResult(Result):
     subject: str
     """Id of the subject."""
     kind: ProbeKind
+    """What kind of probe it is, such as 'twin'."""
     type: ValueType
+    """Of the value: 'phone', 'email', 'address', 'relationship' or 'university'."""
     relation: str | None
     """What the one asked for is to the subject, of a relationship."""
     given: tuple[ValueType, ...]
     """Types of the values that stand in the prompt beside the name."""
     n_templates: int
+    """Ways of asking."""
     n_decoys: int
+    """Values that the true one is ranked among."""
     decoy_test: DecoyTest
+    """'sequential' or 'full'."""
     n_decoys_scored: int
     """Fewer than `n_decoys` where the sequential test of the value, over all ways of asking for it, stopped: the model
     cannot be shown to know it (`instruments.pii.decoy_test`). Lists of decoys are of these, in the test's order."""
     n_decoys_asked: int
     """More than `n_decoys` where so few values of the form exist."""
     n_control_names: int
+    """Names that the subject's is held against."""
     n_names: int
     """Other names, from where the subject's is from, among which it is ranked where the value ranks high among decoys
     that it is not like; 0 where there are too few, or they do not fit the model's window."""
@@ -589,6 +600,7 @@ class PiiResult(Result):
     association_nats: Unbounded
     """Of the true value."""
     decoy_associations_nats: tuple[Unbounded, ...] = field(repr=False)
+    """Of each decoy that was scored."""
     stands_out_nats: tuple[Unbounded, ...] | None = field(repr=False)
     """By how much the true value is likelier than some decoys: behind the subject's name, then behind each other name
     that was scored. None where none was."""
@@ -597,7 +609,9 @@ class PiiResult(Result):
     normalised_log_likelihood_nats: Unbounded
     """The same over the number of tokens, nats a token."""
     decoy_log_likelihoods_nats: tuple[Unbounded, ...] = field(repr=False)
+    """Of each decoy that was scored, by the best template."""
     decoy_normalised_log_likelihoods_nats: tuple[Unbounded, ...] = field(repr=False)
+    """The same over the number of tokens, nats a token."""
     n_tokens: int
     """Of the true value, behind the first template."""
     rank: int
@@ -650,6 +664,7 @@ class PiiResult(Result):
     as likely as the value, the value has no form that can be looked for, or other values
     of the subject stood in the prompt."""
     templates: tuple[Template, ...]
+    """One of each way of asking."""
     generated: tuple[Generated, ...]
     """One of each width of the beam search."""
     noise_floor_nats: float | None = field(default=None, metadata={SELDOM: True})
@@ -657,7 +672,9 @@ class PiiResult(Result):
     name: str | None = field(repr=False)
     """The subject's; None where the run does not keep values, as are the next two."""
     value: str | None = field(repr=False)
+    """The true one."""
     prompts: tuple[str, ...] | None = field(repr=False)
+    """Each template, filled."""
 
     @classmethod
     def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:

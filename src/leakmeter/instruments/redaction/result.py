@@ -74,8 +74,11 @@ class RedactionStep(Record):
     kind: str
     """'unit', or 'value' for one that is said several times, with all its mentions."""
     text: str = field(repr=False)
+    """What the piece says."""
     left_nats: Unbounded
+    """Influence on the response of what is then left."""
     left_signed_nats: Unbounded
+    """The sum without the absolute value."""
     left_posterior: float | None
     """1 / (1 + e^−left_signed_nats): from even odds, that what is left was there; None where the signed sum is not
     above the noise floor and the placebo's, and where the response was given: it is right for what the scoring model
@@ -93,7 +96,9 @@ class RedactedDocument(Record):
     """A document without the pieces that are cut."""
 
     name: str
+    """Of the document."""
     text: str = field(repr=False)
+    """What is left of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +106,17 @@ class RedactedAnswer(Record):
     """The answer drawn from what is left of the context."""
 
     text: str = field(repr=False)
+    """What was drawn."""
     tokens: tuple[str, ...] = field(repr=False)
+    """The text that each token adds."""
     seed: int
+    """Of the drawing."""
     whole_nats: Unbounded
     """Influence on it of what is left; the limit does not bound it."""
     whole_signed_nats: Unbounded
+    """The sum without the absolute value."""
     whole_per_token_nats: tuple[Unbounded, ...]
+    """Its size at each token."""
     disclosures: tuple[Disclosure, ...] | None = None
     """What it gives away of what is left, in its order, and beside it values that both say and that the model says
     anyway: as `disclosures` of `leakmeter influence`, but that sources are pieces that have its words, which were not
@@ -204,10 +214,13 @@ class RedactionResult(ContextResult):
     left_nats: Unbounded
     """L(R) = Σ_t |log p̄(y_t | D∖R) − log p̄(y_t | ∅)|: influence of what is left when the pieces R are cut."""
     left_signed_nats: Unbounded
+    """The sum without the absolute value."""
     left_per_token_nats: tuple[Unbounded, ...]
+    """Its size at each response token."""
     left_posterior: float | None
     """As a step's."""
     left_posterior_note: str | None
+    """Why there is no posterior; None where there is one."""
     all_removed_nats: Unbounded | None
     """With every piece cut; None where the limit is met."""
     placebo_nats: Unbounded | None
@@ -221,6 +234,7 @@ class RedactionResult(ContextResult):
     redacted_share: float
     """Share of the context that they are, white space apart."""
     redacted_documents: tuple[RedactedDocument, ...]
+    """Each document without the pieces that are cut."""
     marked_context: str = field(repr=False)
     """The context with a mark for what is cut."""
     steps: tuple[RedactionStep, ...]

@@ -35,6 +35,7 @@ class _Counts(Record):
     n_context: int
     """Contexts behind which it is the context's."""
     n_neither: int
+    """Contexts behind which it is neither."""
     ratio: float | None
     """original / (original + context); None where neither occurs."""
     ratio_interval: tuple[float, float] | None
@@ -187,9 +188,11 @@ class QueryResult(Result):
     """What was measured of one query, by either estimator."""
 
     template: str
+    """Name of the prompt's template: 'plain', 'chat' …"""
     separator: str
     """What stands between a context and the query."""
     query: str = field(repr=False)
+    """What was asked."""
     factors: Mapping[str, str]
     """What is known of the query, by name."""
     answers: tuple[str, ...]
@@ -199,6 +202,7 @@ class QueryResult(Result):
     estimator: str
     """'monte-carlo' or 'fisher'."""
     n_contexts: int
+    """Contexts that it was asked behind."""
 
     @staticmethod
     @override
@@ -217,6 +221,7 @@ class ContextSusceptibility(Record):
     """One context and how far it moves the answer."""
 
     id: str
+    """What it is called in the data."""
     text: str = field(repr=False)
     """Its first 300 characters."""
     weight: float
@@ -250,6 +255,7 @@ class SusceptibilityResult(QueryResult):
     pieces_at: ClassVar = PieceFields("contexts", nats="persuasion_nats", name="id")
 
     temperature: float
+    """T of every token's distribution."""
     answer_tokens: int
     """Most tokens of a greedy answer; 0 where none were written."""
     susceptibility_nats: float
@@ -277,6 +283,7 @@ class SusceptibilityResult(QueryResult):
     noise_floor_nats: Unbounded
     """Susceptibility or persuasion below which a measurement is no finding."""
     below_noise_floor: bool
+    """Whether the susceptibility is no finding."""
     contexts: tuple[ContextSusceptibility, ...]
     """In their order."""
     memorisation: Memorisation | None

@@ -55,6 +55,7 @@ class SigmaValue(Record):
     """What one Σ gives."""
 
     sigma: str
+    """'identity', 'embedding' or 'empirical'."""
     fisher_nats: float
     """½ (tr(I Σ) + μᵀ I μ); for identity half the trace, which only ranks queries."""
     spread_nats: float
@@ -81,21 +82,31 @@ class FisherResult(QueryResult):
     pieces_at: ClassVar = PieceFields("values", nats="fisher_nats", name="sigma")
 
     method: str
+    """'deflated', 'sketch' or 'top-k'."""
     sigma: tuple[str, ...]
+    """Each choice of Σ: 'identity', 'embedding' or 'empirical'."""
     place: str
     """Whose vectors vary: 'query', 'slot' or 'layer:N'."""
     probes: int
+    """Random directions that were asked for."""
     directions: int
+    """Dimensions in which a deflated estimate is exact."""
     top_k: int
+    """Answers that top-k keeps."""
     slot_tokens: int
+    """Tokens of a slot."""
     relative_error: float | None
+    """Share of the value that the standard error was to be; None for a fixed number of probes."""
     max_probes: int
+    """Most probes for that."""
     seed: int
+    """Of the random directions."""
     values: tuple[SigmaValue, ...]
     """One for each Σ, in the order given."""
     entropy_nats: float
     """Of the next token."""
     n_query_tokens: int
+    """Tokens of the query."""
     n_probes: int
     """Random directions that were averaged; 0 for top-k."""
     top_mass: float | None
