@@ -18,8 +18,8 @@ from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.self_check import SelfCheck, carried, warnings_of
 from leakmeter.engine.storage.kept import FieldError, KeptCase, Series
 from leakmeter.errors import UsageError
-from leakmeter.instruments.generation import measure
-from leakmeter.instruments.generation.measure import GenerationStatistics
+from leakmeter.instruments.generation import math as formulas
+from leakmeter.instruments.generation.math import GenerationStatistics
 from leakmeter.overriding import override
 from leakmeter.privacy import verdict
 from leakmeter.privacy.draws import draws_of
@@ -698,7 +698,7 @@ class _Numbers:
                 share_of_bound=_all(shares.max(axis=(1, 2))),
                 share_exemplar=tuple(self.names[i] for i in shares.max(axis=2).argmax(axis=1)),
             ),
-            perplexity=_number(measure.perplexity(bare)),
+            perplexity=_number(formulas.perplexity(bare)),
         )
 
     def worst_token(self, exemplars: Sequence[int]) -> BoundComparison:
@@ -762,7 +762,7 @@ class _Numbers:
         numbers = range(len(self.lengths))
         runs = [np.stack([self.series[i, name, GenerationStatistics.verbatim] for name in self.names]) for i in numbers]
         ids = [self.ids(i) for i in numbers]
-        distinct = {n: measure.distinct(ids, n) for n in (1, 2, 3)}
+        distinct = {n: formulas.distinct(ids, n) for n in (1, 2, 3)}
         n_copied = sum(int((sample_runs.max(axis=0) >= VERBATIM).sum()) for sample_runs in runs)
         copies = (
             CopiedPassage(
@@ -775,11 +775,11 @@ class _Numbers:
             )
             for i, sample_runs in zip(numbers, runs, strict=True)
             for k, name in enumerate(self.names)
-            for start, end in measure.stretches(sample_runs[k].tolist(), VERBATIM)
+            for start, end in formulas.stretches(sample_runs[k].tolist(), VERBATIM)
         )
         bare = np.concatenate([self.series[i, "", GenerationStatistics.bare_log_prob] for i in numbers])
         return TextQuality(
-            perplexity=_number(measure.perplexity(bare)),
+            perplexity=_number(formulas.perplexity(bare)),
             **{f"distinct_{n}": None if math.isnan(share) else share for n, share in distinct.items()},
             verbatim_from_tokens=VERBATIM,
             verbatim_share=n_copied / sum(self.lengths),

@@ -104,6 +104,8 @@ class KeptSteps(Record):
 class KeptContextCase(KeptCase):
     """The texts of a case with a context, and what tells values that are personal or secret."""
 
+    statistics: ClassVar[type[ContextStatistics]] = ContextStatistics
+
     sensitive: tuple[tuple[Count, Count, str], ...] | None = None
     """Characters of the context that a list of the user's has, and the type of each; None without a list."""
     recognised: tuple[tuple[Count, Count, str], ...] = ()
@@ -310,6 +312,7 @@ class PolicyUse(Record):
 class ContextResult(Result):
     """What a response and its context are, and the influence of the whole context on it."""
 
+    kept: ClassVar[type[KeptContextCase]]
     is_of_given: ClassVar = True
     defining: ClassVar = (
         *DEFINING,
