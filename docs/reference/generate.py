@@ -14,7 +14,6 @@ from typing import Any
 import leakmeter
 from leakmeter import runs
 from leakmeter.cli import program
-from leakmeter.cli.runs import schema_of
 from leakmeter.report.glossary import TERMS, Term
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples").glob("*.ipynb"))
@@ -94,7 +93,7 @@ def fields_page() -> str:
 
 
 def _fields_of(name: str) -> str:
-    schema = json.loads(schema_of(name))
+    schema = runs.schema(name)
     tables = [f"## {name}\n", *_table(schema)]
     for part, within in schema.get("$defs", {}).items():
         if within.get("properties"):

@@ -385,29 +385,25 @@ def schema(instrument: str) -> dict[str, Any]:
         >>> leakmeter.schema("influence")["properties"]["schema"]
         {'const': 'influence-1'}
     """
-    import json
-    from importlib import resources
-
     from leakmeter.core import record
 
-    kind, package = printed(instrument)
-    shipped = resources.files(package) / "schema.json"
-    if shipped.is_file():
-        content: dict[str, Any] = json.loads(shipped.read_text(encoding="utf-8"))
-        return content
-    return record.schema(kind, kind.schema)
+    kind = printed(instrument)
+    content = record.schema(kind, kind.schema)
+    # What `to_dict` puts in front.
+    content["required"] = ["schema", *content["required"]]
+    content["properties"] = {"schema": {"const": kind.schema}, **content["properties"]}
+    return content
 
 
-def printed(name: str) -> tuple[Any, str]:
-    """The class that `--json` prints of an instrument or of the doctor, and the package that ships its schema."""
+def printed(name: str) -> Any:
+    """The class that `--json` prints of an instrument or of the doctor."""
     from leakmeter.core import registry
 
     if name == _DOCTOR:
         from leakmeter.products.doctor.result import DoctorResult
 
-        return DoctorResult, "leakmeter.products.doctor"
-    measure = registry.instrument(name)
-    return measure.result, measure.package
+        return DoctorResult
+    return registry.instrument(name).result
 
 
 def all_printed() -> list[str]:

@@ -30,7 +30,7 @@ from leakmeter.core.reductions import (
 )
 from leakmeter.core.request import Reduction, Request, Trial
 from leakmeter.core.tree import chunk_of
-from leakmeter.instruments.generation.measure import LeaveOneOutVote
+from leakmeter.instruments.generation.math import LeaveOneOutVote
 from leakmeter.instruments.icl.math import LogRatioFromFirst
 from leakmeter.instruments.influence.pmi import TargetWithPmi
 from leakmeter.instruments.susceptibility.math import ContextMixture, Likeliest

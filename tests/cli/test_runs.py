@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Callable
-from importlib import resources
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import leakmeter
-from leakmeter.cli.runs import compare, schema_of
+from leakmeter.cli.runs import compare
 from leakmeter.core.record import Record
 from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import LeakmeterError
@@ -258,17 +257,59 @@ def test_a_redacted_export(cli: Call, run: Path, tmp_path: Path, monkeypatch: py
         assert word.encode() not in everything, word
 
 
-NAMES = [name for name in all_printed() if issubclass(printed(name)[0], Record)]
+NAMES = [name for name in all_printed() if issubclass(printed(name), Record)]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_shipped_schema_is_that_of_the_results(name: str, cli: Callable[..., Any]) -> None:
-    shipped = Path(str(resources.files(printed(name)[1]))) / "schema.json"
-    if "LEAKMETER_SNAPSHOTS" in os.environ:
-        shipped.write_text(schema_of(name), encoding="utf-8")
-    assert shipped.read_text(encoding="utf-8") == schema_of(name)
-    assert cli("runs", "schema", name).out == schema_of(name)
-    Draft202012Validator.check_schema(json.loads(schema_of(name)))
+def test_a_schema_is_that_of_the_results(name: str, cli: Callable[..., Any]) -> None:
+    schema = json.loads(cli("runs", "schema", name).out)
+    assert schema == leakmeter.schema(name)
+    Draft202012Validator.check_schema(schema)
+    assert schema["properties"]["schema"] == {"const": printed(name).schema}
+    assert set(schema["properties"]) == {"schema", *(field.name for field in fields(printed(name)))}
+
+
+def parts_of(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The records of a schema."""
+    yield schema
+    yield from schema.get("$defs", {}).values()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_schema_says_what_each_field_is(name: str) -> None:
+    """A record in a field says it itself."""
+    silent = [
+        f"{part['title']}.{field}"
+        for part in parts_of(leakmeter.schema(name))
+        for field, about in part["properties"].items()
+        if not ({"description", "$ref", "const"} & about.keys())
+    ]
+    assert silent == []
+    assert all(part["description"] for part in parts_of(leakmeter.schema(name)))
+
+
+UNITS = re.compile(r"(?:^|_)(?:nats|bits|seconds|share|ratio|per_second)(?:_|$)")
+PLAIN = re.compile(
+    r"(?:\w+_)?(?:posterior|confidence|p_value\w*|epsilon|probabilities|mass|weight|order|perplexity|distinct_[123]|"
+    r"lambda|lambda_max|temperature|clip|delta|relative_error)"
+)
+"""Names of numbers without a unit: probabilities, and parameters as papers call them."""
+
+
+def is_number(about: dict[str, Any]) -> bool:
+    within = (*about.get("anyOf", ()), *about.get("prefixItems", ()), *filter(None, [about.get("items")]))
+    return about.get("type") == "number" or any(map(is_number, within))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_have_their_unit_in_their_name(name: str) -> None:
+    numbers = {
+        field
+        for part in parts_of(leakmeter.schema(name))
+        for field, about in part["properties"].items()
+        if is_number(about)
+    }
+    assert {field for field in numbers if not (UNITS.search(field) or PLAIN.fullmatch(field))} == set()
 
 
 MEASURED = ("influence", "--data", "cases.jsonl", "--model", "toy", "--json", "--max-new-tokens")

@@ -24,7 +24,7 @@ from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import NextTokenSample, TargetLogProbs
 from leakmeter.core.request import GradientRequest, Request, TopTokens, VectorPlace
 from leakmeter.core.tree import chunk_of, chunk_of_contexts
-from leakmeter.instruments.generation.measure import LeaveOneOutVote
+from leakmeter.instruments.generation.math import LeaveOneOutVote
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.mechanism import ClippedLogitAggregation

@@ -124,7 +124,13 @@ def test_a_measure_stands_on_its_defaults(name: str) -> None:
 def test_readings_are_finite_and_have_known_units(name: str, response: str | None) -> None:
     measurements = alone(name, "one", response)
     assert measurements
+    statistics = list(registry.instrument(name).measure.statistics.all())
+    units = {str(statistic): statistic.unit for statistic in statistics}
+    families = tuple(statistic for statistic in statistics if statistic.family)
     for measurement in measurements:
+        # Each means what its measure declares.
+        is_member = measurement.statistic.startswith(families) if families else False
+        assert is_member or measurement.unit == units[measurement.statistic]
         assert measurement.item == item(name).id
         assert measurement.unit in UNITS
         assert (measurement.values.dtype, measurement.values.ndim) == (np.float64, 1)

@@ -7,18 +7,19 @@ into a text when it is shown.
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Iterator
 from typing import Final
 
 from cyclopts import App
 
+import leakmeter
 from helpers.places import ROOT
 from leakmeter.cli import program
 from leakmeter.core import registry
 from leakmeter.core.quantity import Quantity
 from leakmeter.results.query import all_views
+from leakmeter.runs import all_printed, printed
 
 SOURCE: Final = ROOT / "src" / "leakmeter"
 HOLE: Final = "{…}"
@@ -80,10 +81,10 @@ def _columns() -> Iterator[str]:
 
 
 def _fields() -> Iterator[str]:
-    """Of the schemas that the package holds, which a test of each instrument holds to its code."""
-    for path in sorted(SOURCE.rglob("schema.json")):
-        schema = json.loads(path.read_text(encoding="utf-8"))
-        for within, part in ((path.parent.name, schema), *schema.get("$defs", {}).items()):
+    """Of the schemas of what `--json` prints."""
+    for name in all_printed():
+        schema = leakmeter.schema(name)
+        for within, part in ((printed(name).__module__.split(".")[-2], schema), *schema.get("$defs", {}).items()):
             for field, about in part.get("properties", {}).items():
                 if "description" in about:
                     yield f"field {within}.{field}: {one_line(about['description'])}"

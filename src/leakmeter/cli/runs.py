@@ -6,7 +6,6 @@ import json as json_format
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -15,10 +14,10 @@ from cyclopts import App, Parameter
 from leakmeter.cli.query import query
 from leakmeter.commands import output
 from leakmeter.commands.options import FlagOption
-from leakmeter.core import record
 from leakmeter.core.plain import visible
 from leakmeter.core.urls import place_of
-from leakmeter.runs import all_printed, printed
+from leakmeter.runs import all_printed
+from leakmeter.runs import schema as made_schema
 
 if TYPE_CHECKING:
     from leakmeter.core.record import JsonObject
@@ -48,17 +47,7 @@ def schema(instrument: str | None = None, /) -> None:
     if instrument is None:
         output.print_plain("".join(f"{name}\n" for name in all_printed()))
         return
-    shipped = resources.files(printed(instrument)[1]) / "schema.json"
-    output.print_plain(shipped.read_text(encoding="utf-8") if shipped.is_file() else schema_of(instrument))
-
-
-def schema_of(instrument: str) -> str:
-    """An instrument's schema as JSON, made of its class of results."""
-    kind, _ = printed(instrument)
-    json_schema = record.schema(kind, kind.schema)
-    json_schema["required"] = ["schema", *json_schema["required"]]
-    json_schema["properties"] = {"schema": {"const": kind.schema}, **json_schema["properties"]}
-    return json_format.dumps(json_schema, ensure_ascii=False, indent=1) + "\n"
+    output.print_plain(json_format.dumps(made_schema(instrument), ensure_ascii=False, indent=1) + "\n")
 
 
 @app.command(name="list")

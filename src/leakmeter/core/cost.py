@@ -20,6 +20,7 @@ class ResultCost(Record):
     naive_tokens: int
     """Tokens that one full pass for each prompt would have run."""
     seconds: float
+    """Time that it took."""
     out_of_memory_retries: int
     """How often memory ran out, and the work went on in smaller parts."""
     scored_together: int | None

@@ -1,9 +1,14 @@
+"""What a measure is, what its numbers mean, and the blocks of numbers that it returns."""
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.record import JsonObject
@@ -22,12 +27,118 @@ COUNT = "count"
 NATS_PER_SQUARE = "nats per squared length"
 """Of a trace of the Fisher information about vectors: their length has no unit."""
 
+MOST: Final = 2**53
+"""Above any number of tokens or characters, and the last up to which every whole number is a float."""
 
-NOISE = "noise"
-"""Statistic of what neighbours in the computation do to each token of a response, or to a number as a whole."""
+Per = Literal["response", "piece", "text", "width", "sigma"]
+"""What a series is of: a response, or the case as a whole; a piece of its context; another text, such as the context of
+another case, by its name; a width of beams; a choice of Σ."""
+Over = Literal["token", "number", "label", "context", "value", "name", "answer", "order"]
+"""What a series goes over: the tokens of a response; a single number; labels, contexts, values (a true one and its
+decoys), names of people, answers (one number a template) or orders of a divergence."""
 
-RESPONSE = "token"
-"""Statistic of the measurement that holds the tokens of a response."""
+
+class Statistic(str):
+    """Name of what a measurement means, as runs keep it, and all that is the same of its measurements.
+
+    It is declared once, in the `Statistics` of its measure; everything else names it by that attribute. From the
+    declaration follow what is checked where a run is read, and what `leakmeter runs query` says of it.
+    """
+
+    unit: str
+    about: str
+    """What it means, with its formula."""
+    per: Per
+    over: Over
+    optional: bool
+    """Whether a case may lack it."""
+    first_only: bool
+    """Whether only the first response has it."""
+    below: int | None
+    """Of whole numbers from 0, what each is below; None of other numbers."""
+    undefined: bool
+    """Whether a number may be missing, as NaN."""
+    family: bool
+    """Whether it is what names of several statistics begin with; see `member`."""
+
+    def __new__(
+        cls,
+        name: str,
+        unit: str = "",
+        about: str = "",
+        *,
+        per: Per = "response",
+        over: Over = "token",
+        optional: bool = False,
+        first_only: bool = False,
+        below: int | None = None,
+        undefined: bool = False,
+        family: bool = False,
+    ) -> Self:
+        self = super().__new__(cls, name)
+        self.unit, self.about, self.per, self.over, self.optional = unit, about, per, over, optional
+        self.first_only, self.below, self.undefined = first_only, below, undefined
+        self.family = family
+        return self
+
+    def but(self, **changes: Any) -> Self:
+        """The same with some things said otherwise, such as noise of one number instead of each token's."""
+        return type(self)(**{"name": str(self), **self.__dict__, **changes})
+
+    def named(self, name: str, about: str) -> Self:
+        """Another statistic of the same kind."""
+        return self.but(name=name, about=about)
+
+    def member(self, name: str) -> Self:
+        """A statistic of the family: its name is the family's with this behind."""
+        return self.but(name=f"{self}{name}", family=False)
+
+    def of(self, item: str, values: npt.ArrayLike, piece: str = "", sample: int = 0) -> Measurement:
+        """A measurement of it: `values` is a series, or its only number."""
+        series = np.atleast_1d(np.asarray(values, dtype=np.float64))
+        # As text alone: a measurement travels between processes, and its meaning does not change.
+        return Measurement(item, sample, piece, str(self), self.unit, series)
+
+
+class Statistics:
+    """The statistics of a measure, an attribute each. A measure that has some of another one names the same
+    attributes."""
+
+    are_all: ClassVar[bool] = True
+    """Whether a run that has others is refused. Where it is read, results have to say that it is read in part."""
+
+    @classmethod
+    def all(cls) -> Iterator[Statistic]:
+        """In the order of their declaration, those of a base first."""
+        own = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
+        yield from (value for value in own.values() if isinstance(value, Statistic))
+
+
+RESPONSE: Final = Statistic("token", TOKEN_ID, "token of the response", below=MOST)
+LOG_PROB: Final = Statistic("log_prob", NATS, "log p̄(y_t | D): with all of the context")
+BARE_LOG_PROB: Final = Statistic("bare_log_prob", NATS, "log p(y_t | ∅): with no context")
+WHOLE: Final = Statistic("whole", NATS, "log p̄(y_t | D) − log p̄(y_t | ∅): of the whole context")
+LOSS: Final = Statistic(
+    "loss", NATS, "|log p̄(y_t | D) − log p̄(y_t | ∅)|, whose sum is the influence of the whole context", undefined=True
+)
+WITHOUT_THIS: Final = Statistic("without_this", NATS, "log p̄(y_t | D) − log p̄(y_t | D∖D_i) of a piece D_i", per="piece")
+SWAPPED: Final = Statistic(
+    "swapped",
+    NATS,
+    "log p̄(y_t | D) − log p̄(y_t | D with a surrogate for D_i), of a piece D_i of personal data",
+    per="piece",
+    optional=True,
+    first_only=True,
+)
+NOISE: Final = Statistic(
+    "noise",
+    NATS,
+    "what neighbours in the computation do to a token, or to a number as a whole",
+    optional=True,
+    first_only=True,
+    # Where the context rules a token out, both of what is contrasted are infinite.
+    undefined=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +161,9 @@ class Measure(ABC):
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    statistics: ClassVar[type[Statistics] | None] = None
+    """What its numbers mean; None of a measure that does not say so, whose numbers are not checked when a run is
+    read."""
     unsaid: ClassVar[Params] = {}
     """Values of parameters that `record` leaves out: what earlier versions did, which had no such parameter."""
 

@@ -123,8 +123,7 @@ def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
 
 
 def schema(kind: type[Record], name: str) -> JsonObject:
-    """JSON schema (draft 2020-12) of `to_dict`'s output, with the docstrings of the fields; needs the source of the
-    records."""
+    """JSON schema (draft 2020-12) of `to_dict`'s output, with the docstrings of the fields."""
     from pydantic import TypeAdapter
 
     json_schema = TypeAdapter(kind).json_schema(mode="serialization")
@@ -155,12 +154,17 @@ def records_in(kind: Any) -> Iterator[type]:
 
 @cache
 def docstrings(record: type) -> dict[str, str]:
-    """Docstring of each field of a dataclass, inherited ones too; needs its source."""
+    """Docstring of each field of a dataclass, inherited ones too; none without its source, which another package's need
+    not be at hand. Pydantic can do so for a class's own fields alone, and would whenever JSON is read."""
     by_field: dict[str, str] = {}
     for base in reversed(record.__mro__):
         if not is_dataclass(base):
             continue
-        (parsed,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        try:
+            source = inspect.getsource(base)
+        except OSError:
+            continue
+        (parsed,) = ast.parse(textwrap.dedent(source)).body
         assert isinstance(parsed, ast.ClassDef)
         for field, text in pairwise(parsed.body):
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):

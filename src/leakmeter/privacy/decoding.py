@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 from array_api_compat import array_namespace, device
 
 from leakmeter.core import reductions
+from leakmeter.core.measure import BARE_LOG_PROB, LOG_PROB, NATS, RESPONSE, WEIGHT, Statistic, Statistics
 from leakmeter.core.reductions import NextToken
 from leakmeter.core.request import Reduction
 from leakmeter.overriding import override
@@ -18,8 +19,18 @@ from leakmeter.privacy import bounded
 from leakmeter.stats import exact_draw
 from leakmeter.stats.exact_draw import Bits
 
-RECEIPT: Final = ("token", "weight", "log_prob", "bare_log_prob", "max_loss")
-"""Token id; λ_t; and in nats log p̄(y_t | D), log p(y_t | ∅) and max_v |log p̄(v | D) − log p(v | ∅)|."""
+
+class ReceiptStatistics(Statistics):
+    """What is known of a token as it is drawn."""
+
+    token = RESPONSE
+    weight = Statistic("weight", WEIGHT, "λ_t")
+    log_prob = LOG_PROB
+    bare_log_prob = BARE_LOG_PROB
+    max_loss = Statistic("max_loss", NATS, "largest loss that any token would have had: infinite where D rules one out")
+
+
+RECEIPT: Final = tuple(ReceiptStatistics.all())
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,11 @@ class Guarantee(Record):
     """Upper bounds, nats, of what a number of tokens tell of one exemplar together."""
 
     n_tokens: int
+    """How many tokens."""
     epsilon: Unbounded
     """ε at δ, 0 or more."""
     delta: float
+    """δ."""
     order: float
     """The order that gives ε; the paper's α*."""
     rdp_nats: Unbounded

@@ -95,6 +95,7 @@ class PaperFigure(Record):
     order: float
     """α*, of the guarantee."""
     delta: float
+    """δ of the guarantee."""
     sum_of_maxima_nats: Unbounded
     """Σ_t max_i D_α*↔."""
     epsilon: Unbounded

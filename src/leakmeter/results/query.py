@@ -19,6 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from leakmeter.core import registry
 from leakmeter.core.files import regular_file
 from leakmeter.core.record import JsonObject
 from leakmeter.engine.storage.catalogue import Taken, spec_of
@@ -43,6 +44,7 @@ from leakmeter.results.views import (
     views,
 )
 
+STATISTICS: Final = "statistics"
 _Row = JsonObject
 """Names of columns to what stands in them."""
 _FIRST: Final = (RESULTS, PIECES, QUANTITIES)
@@ -51,6 +53,7 @@ _WITHOUT_TEXTS: Final = frozenset((RESULTS, QUANTITIES, "measurements", "runs"))
 _PATTERN: Final = re.compile(r"[*?\[]")
 _ABOUT: Final = {
     "value": "in the unit beside it: token ids too, so name a unit or a statistic wherever values are summed",
+    "statistic": "what was measured, such as 'whole'; the view statistics says what each means",
     "unit": "'nats', 'token id' of the drawn or given response (statistic 'token'), 'weight', 'count' …",
 }
 """Of columns of measurements, what more than their Parquet files says who asks in SQL has to know."""
@@ -97,8 +100,22 @@ VIEWS: Final[Mapping[str, tuple[SqlColumn, ...]]] = {
         SqlColumn("n_left_out", "BIGINT", "lines of the data that could not be used"),
         SqlColumn("seconds", "DOUBLE", "sum over the cases, seconds"),
     ),
+    STATISTICS: (
+        SqlColumn("measure", "VARCHAR", "name of the measure"),
+        SqlColumn("statistic", "VARCHAR", "as in measurements; of a family, what names of its statistics begin with"),
+        SqlColumn("unit", "VARCHAR", "as in measurements"),
+        SqlColumn("about", "VARCHAR", "what it means"),
+        SqlColumn(
+            "per",
+            "VARCHAR",
+            "what measurements.piece names: 'piece' of a context, 'text', 'width', 'sigma'; "
+            "'response' where it is empty",
+        ),
+        SqlColumn("over", "VARCHAR", "what measurements.position counts: 'token', 'label' …; 'number' of a single one"),
+        SqlColumn("optional", "BOOLEAN", "whether a case may lack it"),
+    ),
 }
-"""Columns, in order, of the views of what lies on the disk."""
+"""Columns, in order, of the views of what lies on the disk, and of what it means."""
 
 
 def all_views() -> dict[str, tuple[SqlColumn, ...]]:
@@ -127,6 +144,8 @@ def ask(sql: str, runs: Sequence[Path], limits: QueryLimits = DEFAULT_LIMITS) ->
     measurements = _measurements(runs if "measurements" in query_text else ())
     if any(name in query_text for name in ("cases", "runs")):
         tables |= _filled(runs)
+    if STATISTICS in query_text:
+        tables[STATISTICS] = _statistics()
     if may_name_a_view(sql):
         named_views = {name: columns for name, columns in views().items() if name in query_text}
         typed, left_out = filled([Run.read(path) for path in runs], named_views)
@@ -164,6 +183,17 @@ def _measurements(runs: Sequence[Path]) -> ParquetView:
                 check_columns(pq.read_schema(file))
             files.append(str(place / part.name))
     return ParquetView("measurements", [(column.name, column.type) for column in VIEWS["measurements"]], files)
+
+
+def _statistics() -> pa.Table:
+    """What the numbers of every measure mean that says so."""
+    rows = [
+        (name, str(statistic), statistic.unit, statistic.about, statistic.per, statistic.over, statistic.optional)
+        for name in registry.instruments()
+        if (statistics := registry.instrument(name).measure.statistics) is not None
+        for statistic in statistics.all()
+    ]
+    return table_of(VIEWS[STATISTICS], rows)
 
 
 def _filled(paths: Iterable[Path]) -> dict[str, pa.Table]:

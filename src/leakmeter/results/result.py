@@ -315,6 +315,7 @@ class Response(Record):
     """A response that was measured."""
 
     text: str = field(repr=False)
+    """What it says."""
     tokens: tuple[str, ...] = field(repr=False)
     """The text that each token adds; empty at all but the last token of a character that takes several."""
     sampled: bool
@@ -337,8 +338,11 @@ class DocumentRange(Record):
     """Where a document lies in the context, by characters."""
 
     name: str
+    """Of the document."""
     start: int
+    """First character."""
     end: int
+    """Character behind the last."""
 
     @classmethod
     def all_of(cls, texts: Texts) -> tuple[Self, ...]:

@@ -149,11 +149,7 @@ def _view_name(measure: str, field: str) -> str:
 
 @cache
 def _columns(kind: Any) -> tuple[SqlColumn, ...]:
-    try:
-        descriptions = docstrings(kind)
-    except OSError:
-        # Another package's source need not be at hand.
-        descriptions = {}
+    descriptions = docstrings(kind)
     return tuple(
         SqlColumn(name, _STORED[scalar], descriptions.get(name, "")) for name, scalar in scalar_fields(kind).items()
     )

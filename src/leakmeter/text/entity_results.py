@@ -25,7 +25,7 @@ from typing import Literal
 
 import numpy as np
 
-from leakmeter.core.measure import Texts
+from leakmeter.core.measure import SWAPPED, Texts
 from leakmeter.core.record import JsonObject
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.text.entities import date, email, mention, person
@@ -130,7 +130,7 @@ def entity_fields(span: JsonObject, series: PieceSeries, context: str, response:
     """A span's fields about personal data; None in each where it is none. The span is as `engine.measure.texts_of`
     keeps it, the series are measurements by (sample, statistic, piece)."""
     entity = span.get("entity")
-    swapped = series.get((0, "swapped", span["name"]))
+    swapped = series.get((0, SWAPPED, span["name"]))
     forms = dict.fromkeys(context[start:end] for start, end in span["ranges"])
     return {
         # Of a value said ten times, one form is enough.
@@ -168,7 +168,7 @@ def entity_warnings(texts: Texts, series: PieceSeries) -> list[str]:
     left_out = [
         span["name"]
         for span in texts["spans"]
-        if span.get("entity") and span["entity"]["invented"] is not None and (0, "swapped", span["name"]) not in series
+        if span.get("entity") and span["entity"]["invented"] is not None and (0, SWAPPED, span["name"]) not in series
     ]
     if left_out:
         return [f"With a surrogate value, {', '.join(left_out)} did not fit the model's window and was not swapped."]

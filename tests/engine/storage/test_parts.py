@@ -150,6 +150,12 @@ def without(statistic: str) -> Callable[[Rows], object]:
         ("icl", of_series("prediction", value=9.0), "value of prediction"),
         ("pii", without("reference_log_likelihood"), "statistic reference_log_likelihood"),
         ("fisher", of_series("n_probes", value=float("nan")), "value of n_probes"),
+        ("icl", lambda rows: rows.append({**rows[0], "position": 0, "statistic": SECRET}), "statistic"),
+        ("influence", of_series("whole", value=float("nan")), "value of whole"),
+        ("redact", of_series("left", value=float("nan")), "value of left"),
+        ("susceptibility", of_series("persuasion", value=float("nan")), "value of persuasion"),
+        ("susceptibility", lambda rows: rows.append({**rows[0], "statistic": SECRET}), "statistic"),
+        ("icl", of_series("label_mass", statistic="half_width"), "statistic label_mass"),
         ("private_generation", of_series("renyi_2", statistic="renyi_x"), "statistic"),
         ("private_generation", of_series("order", value=1.5), "value of order"),
         ("private_generation", of_series("promised_order", value=2.0), "value of promised_order"),
@@ -157,6 +163,17 @@ def without(statistic: str) -> Callable[[Rows], object]:
 )
 def test_numbers_that_were_edited(measure: str, change: Callable[[Rows], object], field: str, tmp_path: Path) -> None:
     refused(in_numbers(copied(measure, tmp_path), change), NUMBERS, field)
+
+
+@pytest.mark.parametrize("measure", ["influence", "redact"])
+def test_of_a_case_whose_run_keeps_more_it_is_said_that_it_is_read_in_part(measure: str, tmp_path: Path) -> None:
+    run = copied(measure, tmp_path)
+    assert not any(case.is_partly_read for case in load_run(run))
+    in_numbers(run, lambda rows: rows.extend({**row, "statistic": SECRET} for row in series(rows, "whole")))
+    (case, *_) = load_run(run)
+    assert case.is_partly_read
+    assert any("kept more of its numbers" in warning for warning in case.warnings)
+    assert SECRET not in case.to_json()
 
 
 @pytest.mark.parametrize(("column", "type_"), [("value", pa.string()), ("sample", pa.float64()), ("unit", None)])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from leakmeter.core.measure import NATS, TOKEN_ID, WEIGHT, Measurement
 from leakmeter.errors import UsageError
-from leakmeter.instruments.generation.measure import distinct, perplexity, shared_runs, stretches
+from leakmeter.instruments.generation.math import distinct, perplexity, shared_runs, stretches
 from leakmeter.instruments.generation.result import (
     ClippedLogits,
     CopiedPassage,

@@ -14,7 +14,7 @@ import torch
 
 from helpers.generation_items import Mistaken
 from leakmeter.errors import UsageError
-from leakmeter.instruments.generation.measure import COLUMNS, LeaveOneOutVote
+from leakmeter.instruments.generation.math import COLUMNS, LeaveOneOutVote
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.mechanism import BoundedCid, ClippedLogitAggregation, Mechanism, bound_of
 from leakmeter.privacy.rdp import ORDERS

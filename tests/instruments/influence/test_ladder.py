@@ -28,9 +28,9 @@ from leakmeter.engine.storage.kept import FieldError
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.findings import is_finding, telling
 from leakmeter.instruments.influence.ladder import Ladder, best_stretch
+from leakmeter.instruments.influence.math import PieceScores
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
-from leakmeter.instruments.influence.scored import PieceScores
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.testing import assert_leakage
 from leakmeter.text.build import PromptSettings, prepare

@@ -17,7 +17,6 @@ from helpers.model_server import VLLM, ModelServer
 from helpers.tiny_models import tiny_backend
 from leakmeter.backends.served.fingerprint import Fingerprint, fingerprint
 from leakmeter.backends.toy import Toy
-from leakmeter.cli.runs import schema_of
 from leakmeter.products.doctor.result import DoctorResult
 from leakmeter.products.doctor.subject import CheckedModel
 from leakmeter.report import markdown
@@ -47,7 +46,7 @@ def test_the_command_prints_what_its_schema_says(cli: Cli, tmp_path: Path) -> No
     page = tmp_path / "doctor.html"
     done = cli("doctor", "--model", "toy", "--json", "--report", str(page))
     told = json.loads(done.out)
-    Draft202012Validator(json.loads(schema_of("doctor"))).validate(told)
+    Draft202012Validator(leakmeter.schema("doctor")).validate(told)
     assert told["is_sound"]
     assert "Noise floor" in page.read_text(encoding="utf-8")
     assert "Passed: log-probabilities are raw" in cli("doctor", "--model", "toy").out

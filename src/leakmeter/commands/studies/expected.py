@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakmeter.core.measure import Measurement
+from leakmeter.core.measure import LOSS, WHOLE, WITHOUT_THIS, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.stats import stats
 from leakmeter.stats.arrays import FloatArray
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Of the quantiles that are reported."""
-_WHOLE = ("loss", "whole")  # what `decode` and `influence` call the contrast with no context at all
+_WHOLE = (LOSS, WHOLE)  # what `decode` and `influence` call the contrast with no context at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def nats_by_piece(measurements: Sequence[Measurement]) -> list[float]:
     """
     by_piece: dict[str, list[float]] = {}
     for measurement in measurements:
-        if measurement.statistic == "without_this":
+        if measurement.statistic == WITHOUT_THIS:
             by_piece.setdefault(measurement.piece, []).append(float(np.abs(measurement.values).sum()))
     if not by_piece:
         raise UsageError("these measurements hold no pieces; measure 'influence'")

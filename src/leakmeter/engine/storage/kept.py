@@ -6,13 +6,13 @@ record of its own, derived from `KeptCase`, which its class of results names.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
 
-from leakmeter.core.measure import NATS, RESPONSE, TOKEN_ID, Measurement, Params
+from leakmeter.core.measure import MOST, Measurement, Over, Params, Per, Statistic, Statistics
 from leakmeter.core.record import Record
 from leakmeter.text.entities import mention, phone
 
@@ -27,8 +27,6 @@ class FieldError(ValueError):
         self.why = why
 
 
-MOST: Final = 2**53
-"""Above any number of tokens or characters, and the last up to which every whole number is a float."""
 _LARGEST: Final = 1e150
 """Of finite numbers, in size: the square of a larger one is no float."""
 
@@ -54,16 +52,15 @@ Flag = Annotated[bool, _Bounded()]
 class Series:
     """Measurements of one statistic that belong to a case, each a series of numbers."""
 
-    statistic: str
+    statistic: Statistic
     lengths: Sequence[int]
     """Numbers of each of them, by sample."""
     pieces: Collection[str] | None = ("",)
     """Names of what they are of; None for any."""
-    unit: str = NATS
     is_needed: bool = True
     """Whether each sample and piece has to have one."""
     below: int | None = None
-    """Of whole numbers from 0, what each is below; None of any numbers."""
+    """Of whole numbers from 0, what each is below; None where the statistic says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +144,8 @@ class KeptCase(Record):
 
     same: ClassVar[tuple[str, ...]] = ()
     """Fields that are alike in all cases of a run."""
+    statistics: ClassVar[type[Statistics] | None] = None
+    """The measure's; None where its numbers are not checked."""
 
     id: str
     model: str
@@ -191,52 +190,73 @@ class KeptCase(Record):
     def token_counts(self) -> list[int]:
         return [len(response.tokens) for response in self.responses]
 
-    def of_tokens(self, *statistics: str, **more: Any) -> Iterator[Series]:
-        """Series of one number for each token of each response."""
-        for statistic in statistics:
-            yield Series(statistic, self.token_counts, **more)
+    def lengths(self, params: Params, measurements: Sequence[Measurement]) -> Mapping[Over, Sequence[int]]:
+        """How many numbers a series has that goes over something, by sample."""
+        return {"token": self.token_counts, "number": (1,)}
 
-    @property
-    def response_ids(self) -> Series:
-        return Series(RESPONSE, self.token_counts, unit=TOKEN_ID, below=MOST)
+    def pieces(self, params: Params, measurements: Sequence[Measurement]) -> Mapping[Per, Collection[str] | None]:
+        """Names of what series are of; None for any."""
+        return {"response": ("",), "piece": self.span_names, "text": None}
 
     def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterable[Series]:
-        """The measurements that the case has to have, which may depend on those that are there; others are ignored, as
-        those of a later version."""
+        """The measurements of a case that are others than their statistics say, which may depend on those that are
+        there. They stand in the place of what is declared."""
         return ()
 
     def check_measurements(self, params: Params, measurements: Sequence[Measurement]) -> None:
-        rules: dict[tuple[str, str | None], Series] = {}
-        for rule in self.series(params, measurements):
-            rules |= {(rule.statistic, piece): rule for piece in ((None,) if rule.pieces is None else rule.pieces)}
-        statistics = {statistic for statistic, _ in rules}
-        values = np.concatenate(
-            [measurement.values for measurement in measurements if measurement.statistic in statistics] or [np.empty(0)]
-        )
-        if ((np.abs(values) > _LARGEST) & ~np.isinf(values)).any():
-            raise FieldError("value", "is beyond what can be measured")
-        seen: set[tuple[str, str, int]] = set()
-        for measurement in measurements:
-            if measurement.statistic not in statistics:
-                continue
-            rule_ = rules.get((measurement.statistic, measurement.piece)) or rules.get((measurement.statistic, None))
-            if rule_ is None:
-                raise FieldError(f"piece of {measurement.statistic}", "is none of the case's")
-            if measurement.sample >= len(rule_.lengths):
-                raise FieldError(f"sample of {measurement.statistic}", "is none of the case's")
-            if len(measurement.values) != rule_.lengths[measurement.sample]:
-                n = rule_.lengths[measurement.sample]
-                raise FieldError(f"position of {measurement.statistic}", f"has to go over {n:,} numbers")
-            if measurement.unit != rule_.unit:
-                raise FieldError(f"unit of {measurement.statistic}", f"has to be '{rule_.unit}'")
-            if (key := (measurement.statistic, measurement.piece, measurement.sample)) in seen:
-                raise FieldError(f"statistic {measurement.statistic}", "comes twice")
-            seen.add(key)
-            numbers, below = measurement.values, rule_.below
-            if below is not None and not ((numbers >= 0) & (numbers < below) & (numbers == np.floor(numbers))).all():
-                raise FieldError(f"value of {measurement.statistic}", "has to be a whole number in range")
-        for (statistic, piece), rule in rules.items():
-            for sample, n in enumerate(rule.lengths) if rule.is_needed and piece is not None else ():
-                # What has no numbers has no rows.
-                if n and (statistic, piece, sample) not in seen:
-                    raise FieldError(f"statistic {statistic}", "is missing of a piece or response")
+        if self.statistics is None:
+            return
+        own: dict[Statistic, list[Series]] = {}
+        for series in self.series(params, measurements):
+            own.setdefault(series.statistic, []).append(series)
+        lengths, pieces = self.lengths(params, measurements), self.pieces(params, measurements)
+        for statistic in self.statistics.all():
+            if not (statistic.family or statistic in own):
+                n = lengths[statistic.over]
+                needed = not statistic.optional
+                own[statistic] = [
+                    Series(statistic, n[:1] if statistic.first_only else n, pieces[statistic.per], needed)
+                ]
+        known = [each for each in measurements if each.statistic in own]
+        _check_series(own, known)
+        if self.statistics.are_all and len(known) < len(measurements):
+            # Its name may be a text of the user's.
+            raise FieldError("statistic", "is none that this version of leakmeter knows of the measure")
+
+
+def _check_series(series: Mapping[Statistic, Sequence[Series]], measurements: Sequence[Measurement]) -> None:
+    """Refuse measurements that are others than their series say, and the lack of a needed one."""
+    rules: dict[tuple[str, str | None], Series] = {
+        (statistic, piece): rule
+        for statistic, some in series.items()
+        for rule in some
+        for piece in ((None,) if rule.pieces is None else rule.pieces)
+    }
+    values = np.concatenate([measurement.values for measurement in measurements] or [np.empty(0)])
+    if ((np.abs(values) > _LARGEST) & ~np.isinf(values)).any():
+        raise FieldError("value", "is beyond what can be measured")
+    seen: set[tuple[str, str, int]] = set()
+    for measurement in measurements:
+        name, numbers = measurement.statistic, measurement.values
+        rule = rules.get((name, measurement.piece)) or rules.get((name, None))
+        if rule is None:
+            raise FieldError(f"piece of {name}", "is none of the case's")
+        if measurement.sample >= len(rule.lengths):
+            raise FieldError(f"sample of {name}", "is none of the case's")
+        if len(numbers) != (n := rule.lengths[measurement.sample]):
+            raise FieldError(f"position of {name}", f"has to go over {n:,} numbers")
+        if measurement.unit != rule.statistic.unit:
+            raise FieldError(f"unit of {name}", f"has to be '{rule.statistic.unit}'")
+        if (key := (name, measurement.piece, measurement.sample)) in seen:
+            raise FieldError(f"statistic {name}", "comes twice")
+        seen.add(key)
+        below = rule.statistic.below if rule.below is None else rule.below
+        if below is not None and not ((numbers >= 0) & (numbers < below) & (numbers == np.floor(numbers))).all():
+            raise FieldError(f"value of {name}", "has to be a whole number in range")
+        if not rule.statistic.undefined and np.isnan(numbers).any():
+            raise FieldError(f"value of {name}", "is no number")
+    for (name, piece), rule in rules.items():
+        for sample, n in enumerate(rule.lengths) if rule.is_needed and piece is not None else ():
+            # What has no numbers has no rows.
+            if n and (name, piece, sample) not in seen:
+                raise FieldError(f"statistic {name}", "is missing of a piece or response")

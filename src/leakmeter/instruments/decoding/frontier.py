@@ -17,9 +17,11 @@ from leakmeter.commands.studies.expected import estimate, whole_by_token, whole_
 from leakmeter.commands.studies.quality import Quality
 from leakmeter.commands.studies.table import columns, responses_of
 from leakmeter.commands.studies.tables import HUNDREDTHS, NUMBER, StudyColumn, StudyColumns, StudyRow, share_text
+from leakmeter.core.measure import Statistic
 from leakmeter.core.plain import to_json
 from leakmeter.core.record import Record
 from leakmeter.errors import LeakmeterError
+from leakmeter.instruments.decoding.measure import DecodingStatistics
 from leakmeter.instruments.decoding.sweep import EPSILON, SYMBOLS, Sweep
 from leakmeter.overriding import override
 from leakmeter.stats import stats
@@ -368,17 +370,19 @@ def _row(sweep: Sweep, cell: FinishedCell, value: float) -> StudyRow:
         float(np.mean([values.mean() for values in whole_by_token(measurements)])) for _, measurements in cell.measured
     ]
 
-    def values_of(statistic: str) -> list[FloatArray]:
+    def values_of(statistic: Statistic) -> list[FloatArray]:
         every = (measurement for _, measurements in cell.measured for measurement in measurements)
         return [measurement.values for measurement in every if measurement.statistic == statistic]
 
     row: StudyRow = {sweep.kind: value}
     row |= columns("nats", estimate(_whole_nats(cell).tolist(), seed=BOOTSTRAP_SEED))
     row |= columns("nats_per_token", estimate(by_token, seed=BOOTSTRAP_SEED))
-    row["n_tokens"] = stats.mean([len(values) for values in values_of("loss")])
+    row["n_tokens"] = stats.mean([len(values) for values in values_of(DecodingStatistics.loss)])
     if sweep.kind == EPSILON:
-        row["guaranteed_nats_most"] = max(float(values.sum()) for values in values_of("promised_epsilon"))
-        row["spent_nats_most"] = max(float(values.sum()) for values in values_of("spent_epsilon"))
+        row["guaranteed_nats_most"] = max(
+            float(values.sum()) for values in values_of(DecodingStatistics.promised_epsilon)
+        )
+        row["spent_nats_most"] = max(float(values.sum()) for values in values_of(DecodingStatistics.spent_epsilon))
     return row
 
 

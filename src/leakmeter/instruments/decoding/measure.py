@@ -6,14 +6,14 @@ import math
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from leakmeter.core.case import Case
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
-from leakmeter.core.measure import NATS, TOKEN_ID, WEIGHT, Measure, Measurement
+from leakmeter.core.measure import LOSS, NATS, Measure, Measurement, Statistic
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.record import JsonObject
 from leakmeter.core.request import Request, Scores, Trial
@@ -21,10 +21,22 @@ from leakmeter.core.sampling import bits_of, draw_with, uniforms_of
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
 from leakmeter.privacy import accounting
-from leakmeter.privacy.decoding import RECEIPT, Decoding, NextTokenSampleWithLoss, TargetLogProbsWithLoss
+from leakmeter.privacy.decoding import (
+    RECEIPT,
+    Decoding,
+    NextTokenSampleWithLoss,
+    ReceiptStatistics,
+    TargetLogProbsWithLoss,
+)
 from leakmeter.stats import logspace
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.exact_draw import Bits, SystemBits
+
+
+class DecodingStatistics(ReceiptStatistics):
+    loss = LOSS
+    spent_epsilon = Statistic("spent_epsilon", NATS, "2 · max_loss, with a bound ε alone", optional=True)
+    promised_epsilon = Statistic("promised_epsilon", NATS, "ε of the token, with a bound alone", optional=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +53,11 @@ class Decode(Measure):
     secret, since text and seed together can be tried against any guess of the context. And z(∅) depends on nothing of
     D; where its last digits depend on what is computed beside it, the bound holds up to that noise.
 
-    Statistics, one value a token: `token`; `weight`, λ_t; `log_prob`, log p̄(y_t | D); `bare_log_prob`, log p(y_t | ∅);
-    `loss`, the absolute difference of the two, which sums to the influence of the whole context on the response;
-    `max_loss`, the largest loss that any token would have had (infinite where D alone rules a token out). With
-    `epsilon` also `spent_epsilon`, 2 · `max_loss`, and `promised_epsilon`. Stop tokens are ruled out in both branches
-    while the response is shorter than `min_new_tokens`. A case with a response is not drawn: its ledger is the one
-    that drawing it would have given.
+    Stop tokens are ruled out in both branches while the response is shorter than `min_new_tokens`. A case with a
+    response is not drawn: its ledger is the one that drawing it would have given.
     """
+
+    statistics: ClassVar = DecodingStatistics
 
     temperature: float = 1.0
     """Temperature of both branches, above 0."""
@@ -187,14 +197,14 @@ class Decode(Measure):
 
         The ledger is (token, receipt), see `privacy.decoding.RECEIPT`.
         """
-        columns = dict(zip(RECEIPT, np.ascontiguousarray(ledger.T), strict=True))
-        units = {"token": TOKEN_ID, "weight": WEIGHT}
-        columns["loss"] = np.abs(columns["log_prob"] - columns["bare_log_prob"])
+        columns: dict[Statistic, FloatArray] = dict(zip(RECEIPT, np.ascontiguousarray(ledger.T), strict=True))
+        told = DecodingStatistics
+        columns[told.loss] = np.abs(columns[told.log_prob] - columns[told.bare_log_prob])
         if self.epsilon is not None:
-            columns["spent_epsilon"] = 2.0 * columns["max_loss"]
-            columns["promised_epsilon"] = np.full(len(ledger), float(self.epsilon))
+            columns[told.spent_epsilon] = 2.0 * columns[told.max_loss]
+            columns[told.promised_epsilon] = np.full(len(ledger), float(self.epsilon))
         for statistic, values in columns.items():
-            yield Measurement(item_id, number, "", statistic, units.get(statistic, NATS), values)
+            yield statistic.of(item_id, values, sample=number)
 
 
 def check_guarantee(measure: Decode, cases: Sequence[Case], delta: float) -> None:

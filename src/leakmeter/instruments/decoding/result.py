@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measure import NATS, WEIGHT, Measurement, Params, Texts
+from leakmeter.core.measure import NATS, RESPONSE, Measurement, Params, Statistic, Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.self_check import carried
-from leakmeter.engine.storage.kept import FieldError, KeptCase
-from leakmeter.engine.storage.kept import Series as KeptSeries
+from leakmeter.engine.storage.kept import FieldError, KeptCase, Series
 from leakmeter.errors import UsageError
+from leakmeter.instruments.decoding.measure import DecodingStatistics
 from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 class KeptDecoding(KeptCase):
     """The texts of a case and of the responses that were decoded."""
 
+    statistics: ClassVar = DecodingStatistics
+
     @override
-    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
         if not self.responses:
-            raise FieldError("statistic token", "is there of no response")
-        yield self.response_ids
-        yield from self.of_tokens("weight", unit=WEIGHT)
-        yield from self.of_tokens("log_prob", "bare_log_prob", "loss", "max_loss")
-        yield from self.of_tokens("spent_epsilon", "promised_epsilon", is_needed=params["epsilon"] is not None)
+            raise FieldError(f"statistic {RESPONSE}", "is there of no response")
+        for statistic in (DecodingStatistics.spent_epsilon, DecodingStatistics.promised_epsilon):
+            yield Series(statistic, self.token_counts, is_needed=params["epsilon"] is not None)
 
 
 DELTA: Final = 1e-5
@@ -63,6 +63,7 @@ class Composition(Record):
     rdp_nats: float | None
     """By Rényi divergences, with δ."""
     delta: float
+    """δ of these two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ class Session(Composition):
     """All responses of a run, which are taken to be about one context."""
 
     n_responses: int
+    """Responses of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,7 @@ class ResponseGuarantee(Record):
     epsilon_nats: float
     """ε: bound of each token between any two contexts."""
     lambda_max: float
+    """Largest λ of a token."""
     draws: DecodingDraws
     response: Composition
     session: Session
@@ -130,14 +133,23 @@ class PublicResponse(Record):
     """A bounded response with nothing that is a function of the context but through its tokens."""
 
     model: str
+    """Name of the model, as it was given."""
     weights_sha256: str | None
+    """Hash of the model's weights; None where they are not known by one."""
     dtype: str
+    """Number type of the model's arithmetic."""
     temperature: float
+    """T of both branches."""
     min_new_tokens: int
+    """Fewest tokens before a response may stop."""
     max_new_tokens: int
+    """Most tokens of a response."""
     text: str = field(repr=False)
+    """The response."""
     tokens: tuple[str, ...] = field(repr=False)
+    """The text that each token adds."""
     token_ids: tuple[int, ...] = field(repr=False)
+    """Ids of the tokens in the model's vocabulary."""
     bound_nats: tuple[float, ...]
     """ε of each token."""
     bare_log_prob_nats: tuple[Unbounded, ...]
@@ -241,16 +253,23 @@ class DecodeResult(Result):
     defining: ClassVar = ()
 
     template: str
+    """Name of the prompt's template: 'plain', 'chat' …"""
     query: str = field(repr=False)
+    """What was asked."""
     context: str = field(repr=False)
+    """As it was read by the model."""
     documents: tuple[DocumentRange, ...]
+    """Where documents lie in the context."""
     truncated_tokens: int
     """Tokens of the context that did not fit the model's window."""
     temperature: float
+    """T of both branches."""
     cid_lambda: float | None
     """λ; None with a bound, where each token has its own."""
     min_new_tokens: int
+    """Fewest tokens before a response may stop."""
     max_new_tokens: int
+    """Most tokens of a response."""
     response: Response
     """The first, as all that does not say otherwise."""
     guarantee: ResponseGuarantee | None
@@ -286,7 +305,7 @@ class DecodeResult(Result):
             len(measurement.values)
             for _, measurements in kept
             for measurement in measurements
-            if measurement.statistic == "token"
+            if measurement.statistic == RESPONSE
         ]
         for texts, measurements in kept:
             yield cls._from_part(texts, measurements, params, lengths, delta, composed_nats)
@@ -305,16 +324,18 @@ class DecodeResult(Result):
         responses = []
         for number in range(len(texts["responses"])):
             response = Response.from_texts(texts, number, params["seed"])
-            guarantee = _guarantee(params, len(series[number, "token"]), lengths, delta, composed_nats)
+            guarantee = _guarantee(params, len(series[number, RESPONSE]), lengths, delta, composed_nats)
             public = None
             if guarantee is not None and response.sampled:
-                bare = np.round(series[number, "bare_log_prob"], _PUBLIC_DECIMALS) + 0.0  # which makes −0 a 0
+                bare = (
+                    np.round(series[number, DecodingStatistics.bare_log_prob], _PUBLIC_DECIMALS) + 0.0
+                )  # which makes −0 a 0
                 public = PublicResponse(
                     **{name: texts[name] for name in ("model", "weights_sha256", "dtype")},
                     **{name: params[name] for name in ("temperature", "min_new_tokens", "max_new_tokens")},
                     text=response.text,
                     tokens=response.tokens,
-                    token_ids=tuple(series[number, "token"].astype(int).tolist()),
+                    token_ids=tuple(series[number, RESPONSE].astype(int).tolist()),
                     bound_nats=(guarantee.epsilon_nats,) * len(bare),
                     bare_log_prob_nats=tuple(bare.tolist()),
                     guarantee=guarantee,
@@ -412,21 +433,23 @@ def _with_delta(epsilon: float, n_tokens: int, delta: float, by: str) -> float |
 
 
 def _ledger(number: int, series: ResponseSeries, seed: int | None) -> ResponseLedger:
-    def values(statistic: str) -> tuple[float, ...]:
+    told = DecodingStatistics
+
+    def values(statistic: Statistic) -> tuple[float, ...]:
         return tuple(series[number, statistic].tolist())
 
-    spent = series.get((number, "spent_epsilon"))
+    spent = series.get((number, told.spent_epsilon))
     losses = TokenLosses(
-        weight=values("weight"),
-        log_prob_nats=values("log_prob"),
-        bare_log_prob_nats=values("bare_log_prob"),
-        loss_nats=values("loss"),
-        max_loss_nats=values("max_loss"),
-        spent_nats=None if spent is None else values("spent_epsilon"),
+        weight=values(told.weight),
+        log_prob_nats=values(told.log_prob),
+        bare_log_prob_nats=values(told.bare_log_prob),
+        loss_nats=values(told.loss),
+        max_loss_nats=values(told.max_loss),
+        spent_nats=None if spent is None else values(told.spent_epsilon),
     )
     return ResponseLedger(
         per_token=losses,
-        whole_nats=float(series[number, "loss"].sum()),
+        whole_nats=float(series[number, told.loss].sum()),
         spent_nats=None if spent is None else float(spent.sum()),
         seed=seed,
     )

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.core.cost import ResultCost
-from leakmeter.core.measure import NATS, WEIGHT, Measurement, Params, Texts
+from leakmeter.core.measure import NATS, Measurement, Over, Params, Statistic, Texts
 from leakmeter.core.quantity import CaseResult, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.self_check import SelfCheck, carried, warnings_of
-from leakmeter.engine.storage.kept import MOST, FieldError, KeptCase, Series
+from leakmeter.engine.storage.kept import FieldError, KeptCase, Series
 from leakmeter.errors import UsageError
-from leakmeter.instruments.generation import measure
-from leakmeter.instruments.generation.measure import MAX_DIVERGENCE, RENYI
+from leakmeter.instruments.generation import math as formulas
+from leakmeter.instruments.generation.math import GenerationStatistics
 from leakmeter.overriding import override
 from leakmeter.privacy import verdict
 from leakmeter.privacy.draws import draws_of
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 class KeptBatch(KeptCase):
     """Texts of a batch; the exemplars are its spans, and the samples its responses."""
 
+    statistics: ClassVar = GenerationStatistics
+
     @override
     def __post_init__(self) -> None:
         super(KeptBatch, self).__post_init__()
@@ -43,36 +45,37 @@ class KeptBatch(KeptCase):
             raise FieldError("responses" if self.spans else "spans", "has none")
 
     @override
+    def lengths(self, params: Params, measurements: Sequence[Measurement]) -> Mapping[Over, Sequence[int]]:
+        n_orders = len(_first(measurements, GenerationStatistics.promised_order))
+        return {**super(KeptBatch, self).lengths(params, measurements), "order": (n_orders,)}
+
+    @override
     def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
-        names = self.span_names
-        by_statistic = {measurement.statistic: measurement.values for measurement in reversed(measurements)}
-        promised, limits = (by_statistic.get(f"promised_{name}", np.empty(0)) for name in ("order", "rdp"))
-        orders = {f"{RENYI}{order:g}" for order in promised}
-        if not ((promised > 1) & np.isfinite(promised)).all() or len(orders) < len(promised):
-            raise FieldError("value of promised_order", "has to be different orders above 1")
+        told = GenerationStatistics
+        promised, limits = (_first(measurements, statistic) for statistic in (told.promised_order, told.promised_rdp))
+        bounded = {told.divergence(order) for order in promised}
+        if not ((promised > 1) & np.isfinite(promised)).all() or len(bounded) < len(promised):
+            raise FieldError(f"value of {told.promised_order}", "has to be different orders above 1")
         if not len(promised) == len(limits) > 0:
-            raise FieldError("statistic promised_rdp", "is not there of each order")
+            raise FieldError(f"statistic {told.promised_rdp}", "is not there of each order")
         n_tokens = params["sequences"] * params["max_new_tokens"]
         with np.errstate(over="ignore"):
             _, best = to_epsilon(n_tokens * limits, promised.tolist(), params["delta"])
-        yield Series("promised_order", (len(promised),), unit=WEIGHT)
-        yield Series("promised_rdp", (len(promised),))
-        yield Series(f"promised_{MAX_DIVERGENCE}", (1,))
-        yield self.response_ids
-        yield from self.of_tokens("log_prob", "bare_log_prob")
-        yield from self.of_tokens("ratio", pieces=names, unit=WEIGHT)
-        yield from self.of_tokens("order", pieces=names, unit=WEIGHT)
-        yield from self.of_tokens("verbatim", pieces=names, unit=WEIGHT, below=MOST)
-        yield from self.of_tokens(MAX_DIVERGENCE, pieces=names)
-        measured = {statistic for statistic in by_statistic if statistic.startswith(RENYI)}
-        for statistic in measured | {f"{RENYI}{order:g}" for order in (*SPREAD, best)}:
-            if statistic not in orders:
-                raise FieldError("statistic", "is a divergence of an order without a bound")
-            yield from self.of_tokens(statistic, pieces=names)
+        kept = {measurement.statistic for measurement in measurements if measurement.statistic.startswith(told.renyi)}
+        needed = {told.divergence(order) for order in (*SPREAD, best)}
+        if not kept | needed <= bounded:
+            raise FieldError("statistic", "is a divergence of an order without a bound")
+        for statistic in (one for one in bounded if one in kept | needed):
+            yield Series(statistic, self.token_counts, self.span_names)
         all_orders = {*promised.tolist(), math.inf}
         for measurement in measurements:
-            if measurement.statistic == "order" and not all_orders.issuperset(measurement.values.tolist()):
-                raise FieldError("value of order", "is an order without a bound")
+            if measurement.statistic == told.order and not all_orders.issuperset(measurement.values.tolist()):
+                raise FieldError(f"value of {told.order}", "is an order without a bound")
+
+
+def _first(measurements: Sequence[Measurement], statistic: Statistic) -> FloatArray:
+    """The first series of a statistic; empty where there is none."""
+    return next((each.values for each in measurements if each.statistic == statistic), np.empty(0))
 
 
 VERBATIM: Final = 5
@@ -85,6 +88,7 @@ class ClippedLogits(Record):
     """The mechanism of the paper, and its settings."""
 
     name: str
+    """Of the mechanism."""
     clip: float
     """c, nats."""
     temperature: float
@@ -116,7 +120,9 @@ class OrderBound(Record):
     """The most that a token may tell of an exemplar."""
 
     order: Unbounded
+    """α."""
     nats: Unbounded
+    """The most that D_α↔ of a token can be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,8 +162,11 @@ class DrawnText(Record):
     """One text that was drawn from the batch."""
 
     text: str = field(repr=False)
+    """What was drawn."""
     tokens: tuple[str, ...] = field(repr=False)
+    """The text that each token adds."""
     token_ids: tuple[int, ...] = field(repr=False)
+    """Ids of the tokens in the model's vocabulary."""
     per_token: TokenNumbers
     perplexity: Unbounded
     """Under the model without exemplars."""
@@ -176,9 +185,13 @@ class BoundComparison(Record):
     token: int | None
     """From 0."""
     token_text: str | None = field(repr=False)
+    """Its text."""
     order: Unbounded
+    """α."""
     measured_nats: Unbounded
+    """D_α↔."""
     bound_nats: Unbounded
+    """The most that it may be."""
     ratio: Unbounded
     """Measured over bound."""
 
@@ -200,6 +213,7 @@ class AtOrder(Record):
     """Bound and measurement of all tokens together, at one order."""
 
     order: Unbounded
+    """α."""
     bound_nats: Unbounded
     """For the tokens there are."""
     measured_nats: Unbounded
@@ -219,6 +233,7 @@ class PaperConvention(verdict.PaperFigure):
     """ε as the paper gives it, beside the guarantee; it is no verdict."""
 
     guaranteed_epsilon: Unbounded
+    """ε of the guarantee."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,12 +241,15 @@ class ExemplarDivergence(Record):
     """An exemplar, and what all tokens told of it."""
 
     name: str
+    """In the batch."""
     position: int
     """In the batch, from 1."""
     id: str | None
     """In the data."""
     text: str = field(repr=False)
+    """What it says."""
     n_tokens: int
+    """Of its text."""
     repeats: tuple[str, ...]
     """Names of exemplars that say the same."""
     measured_nats: Unbounded
@@ -252,13 +270,17 @@ class CopiedPassage(Record):
     """A passage of a text that an exemplar has too, word for word."""
 
     sample: int
+    """Number of the text, from 0."""
     start: int
     """First token."""
     end: int
     """Token behind the last."""
     longest_run_tokens: int
+    """Length of the longest run that the exemplar has too."""
     text: str = field(repr=False)
+    """The passage."""
     exemplar: str
+    """Name of the exemplar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,13 +292,17 @@ class TextQuality(Record):
     distinct_1: float | None
     """Distinct n-grams over all n-grams; None where there are none."""
     distinct_2: float | None
+    """The same of pairs of tokens."""
     distinct_3: float | None
+    """The same of three tokens."""
     verbatim_from_tokens: int
     """Length from which on a run of tokens counts as copied."""
     verbatim_share: float
     """Of the tokens, those in such runs."""
     longest_verbatim_tokens: int
+    """Length of the longest run that an exemplar has too."""
     verbatim: tuple[CopiedPassage, ...]
+    """Passages that were copied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,19 +312,33 @@ class PublicTexts(Record, AnyResult):
     is_public: ClassVar[bool] = True
 
     model: str
+    """Name of the model, as it was given."""
     weights_sha256: str | None
+    """Hash of the model's weights; None where they are not known by one."""
     dtype: str
+    """Number type of the model's arithmetic."""
     template: str
+    """Name of the prompt's template: 'plain', 'chat' …"""
     query: str
+    """The label of what is written; empty where there is none."""
     mechanism: ClippedLogits | OwnMechanism
+    """The rule by which tokens were drawn."""
     subset_size: int
+    """Exemplars of the batch."""
     n_samples: int
+    """Texts of the batch."""
     min_new_tokens: int
+    """Fewest tokens of a text."""
     max_new_tokens: int
+    """Most tokens of a text."""
     delta: float
+    """δ of the guarantee."""
     adjacency: str
+    """Which sets of exemplars are neighbours: 'add-remove'."""
     sampled: bool
+    """Whether the texts were drawn; else they were given."""
     texts: tuple[str, ...] = field(repr=False)
+    """In their order."""
     guarantee: Guarantee
     draws: GenerationDraws
 
@@ -366,14 +406,19 @@ class PrivateGenerationResult(Result):
     pieces_at: ClassVar = PieceFields("exemplars", nats="measured_nats")
 
     template: str
+    """Name of the prompt's template: 'plain', 'chat' …"""
     query: str
     """The label of what is written; empty where there is none."""
     mechanism: ClippedLogits | OwnMechanism
+    """The rule by which tokens were drawn."""
     subset_size: int
     """Exemplars of the batch."""
     n_samples: int
+    """Texts of the batch."""
     min_new_tokens: int
+    """Fewest tokens of a text."""
     max_new_tokens: int
+    """Most tokens of a text."""
     delta: float
     """δ of the guarantee."""
     adjacency: str
@@ -381,9 +426,11 @@ class PrivateGenerationResult(Result):
     sampled: bool
     """Whether the texts were drawn; else they were given."""
     samples: tuple[DrawnText, ...]
+    """The texts, in their order."""
     bounds: Bounds
     verdict: BoundVerdict
     by_order: tuple[AtOrder, ...]
+    """Bound and measurement at each measured order."""
     paper_convention: PaperConvention
     exemplars: tuple[ExemplarDivergence, ...]
     """In the order of the batch."""
@@ -590,7 +637,8 @@ class _Numbers:
     def from_measurements(cls, texts: Texts, measurements: Sequence[Measurement], params: Params) -> Self:
         series = {(r.sample, r.piece, r.statistic): r.values for r in measurements}
         names = [span["name"] for span in texts["spans"]]
-        lengths = [len(series[i, "", "token"]) for i in range(len(texts["responses"]))]
+        told = GenerationStatistics
+        lengths = [len(series[i, "", told.token]) for i in range(len(texts["responses"]))]
 
         def stacked(statistic: str) -> FloatArray:
             """(token, exemplar)."""
@@ -598,15 +646,15 @@ class _Numbers:
             return np.concatenate(rows)
 
         measured = {
-            math.inf if statistic == MAX_DIVERGENCE else float(statistic.removeprefix(RENYI)): statistic
+            math.inf if statistic == told.max_divergence else float(statistic.removeprefix(told.renyi)): statistic
             for _, piece, statistic in series
-            if piece and (statistic == MAX_DIVERGENCE or statistic.startswith(RENYI))
+            if piece and (statistic == told.max_divergence or statistic.startswith(told.renyi))
         }
         orders = sorted(measured)
         losses = np.stack([stacked(measured[order]) for order in orders], axis=-1)
-        bounded = series[0, "", "promised_order"].tolist()
-        limits = dict(zip(bounded, series[0, "", "promised_rdp"].tolist(), strict=True))
-        limits[math.inf] = float(series[0, "", f"promised_{MAX_DIVERGENCE}"][0])
+        bounded = series[0, "", told.promised_order].tolist()
+        limits = dict(zip(bounded, series[0, "", told.promised_rdp].tolist(), strict=True))
+        limits[math.inf] = float(series[0, "", told.promised_max_divergence][0])
 
         def bound(at: Sequence[float]) -> FloatArray:
             return np.asarray([limits[float(order)] for order in at])
@@ -622,7 +670,7 @@ class _Numbers:
             orders,
             losses,
             shares,
-            verdict.judge(losses, orders, bound, stacked("ratio"), stacked("order")),
+            verdict.judge(losses, orders, bound, stacked(told.ratio), stacked(told.order)),
             composed(bound, params["sequences"] * params["max_new_tokens"], params["delta"], bounded),
             composed(bound, sum(lengths), params["delta"], bounded),
         )
@@ -633,26 +681,26 @@ class _Numbers:
         return self.orders.index(self.whole.order)
 
     def ids(self, number: int) -> tuple[int, ...]:
-        return tuple(self.series[number, "", "token"].astype(int).tolist())
+        return tuple(self.series[number, "", GenerationStatistics.token].astype(int).tolist())
 
     def sample(self, number: int) -> DrawnText:
         start = sum(self.lengths[:number])
         rows = slice(start, start + self.lengths[number])
         losses, shares = self.losses[rows, :, self.at], self.shares[rows]
-        response, bare = self.texts["responses"][number], self.series[number, "", "bare_log_prob"]
+        response, bare = self.texts["responses"][number], self.series[number, "", GenerationStatistics.bare_log_prob]
         return DrawnText(
             text=response["text"],
             tokens=tuple(response["tokens"]),
             token_ids=self.ids(number),
             per_token=TokenNumbers(
-                log_prob_nats=tuple(self.series[number, "", "log_prob"].tolist()),
+                log_prob_nats=tuple(self.series[number, "", GenerationStatistics.log_prob].tolist()),
                 bare_log_prob_nats=tuple(bare.tolist()),
                 most_nats=_all(losses.max(axis=1)),
                 most_exemplar=tuple(self.names[i] for i in losses.argmax(axis=1)),
                 share_of_bound=_all(shares.max(axis=(1, 2))),
                 share_exemplar=tuple(self.names[i] for i in shares.max(axis=2).argmax(axis=1)),
             ),
-            perplexity=_number(measure.perplexity(bare)),
+            perplexity=_number(formulas.perplexity(bare)),
         )
 
     def worst_token(self, exemplars: Sequence[int]) -> BoundComparison:
@@ -696,7 +744,7 @@ class _Numbers:
         totals = self.judged.per_exemplar[:, self.at]
         ranks = {int(i): rank for rank, i in enumerate(np.argsort(-totals, kind="stable"), 1)}
         for i, (name, span) in enumerate(zip(self.names, self.texts["spans"], strict=True)):
-            runs = [self.series[k, name, "verbatim"] for k in range(len(self.lengths))]
+            runs = [self.series[k, name, GenerationStatistics.verbatim] for k in range(len(self.lengths))]
             yield ExemplarDivergence(
                 name=name,
                 position=i + 1,
@@ -714,9 +762,9 @@ class _Numbers:
 
     def text_quality(self) -> TextQuality:
         numbers = range(len(self.lengths))
-        runs = [np.stack([self.series[i, name, "verbatim"] for name in self.names]) for i in numbers]
+        runs = [np.stack([self.series[i, name, GenerationStatistics.verbatim] for name in self.names]) for i in numbers]
         ids = [self.ids(i) for i in numbers]
-        distinct = {n: measure.distinct(ids, n) for n in (1, 2, 3)}
+        distinct = {n: formulas.distinct(ids, n) for n in (1, 2, 3)}
         n_copied = sum(int((sample_runs.max(axis=0) >= VERBATIM).sum()) for sample_runs in runs)
         copies = (
             CopiedPassage(
@@ -729,11 +777,11 @@ class _Numbers:
             )
             for i, sample_runs in zip(numbers, runs, strict=True)
             for k, name in enumerate(self.names)
-            for start, end in measure.stretches(sample_runs[k].tolist(), VERBATIM)
+            for start, end in formulas.stretches(sample_runs[k].tolist(), VERBATIM)
         )
-        bare = np.concatenate([self.series[i, "", "bare_log_prob"] for i in numbers])
+        bare = np.concatenate([self.series[i, "", GenerationStatistics.bare_log_prob] for i in numbers])
         return TextQuality(
-            perplexity=_number(measure.perplexity(bare)),
+            perplexity=_number(formulas.perplexity(bare)),
             **{f"distinct_{n}": None if math.isnan(share) else share for n, share in distinct.items()},
             verbatim_from_tokens=VERBATIM,
             verbatim_share=n_copied / sum(self.lengths),
@@ -747,9 +795,10 @@ def _joined(parts: Sequence[PartContent]) -> PartContent:
     texts, _ = parts[0]
     responses: list[Texts] = []
     together: list[Measurement] = []
+    promised = GenerationStatistics.promised()
     for number, (own, measurements) in enumerate(parts):
         # Every part says those of the batch again.
-        kept = [r for r in measurements if not number or not r.statistic.startswith("promised_")]
+        kept = [r for r in measurements if not number or r.statistic not in promised]
         together += [replace(r, sample=r.sample + len(responses)) for r in kept]
         responses += own["responses"]
     return {**texts, "id": texts["id"].rpartition(", part ")[0], "responses": responses}, together

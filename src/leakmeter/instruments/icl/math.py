@@ -9,18 +9,58 @@ from typing import Any, ClassVar, Final
 
 from array_api_compat import array_namespace
 
+from leakmeter.core.measure import LABEL, MOST, NATS, NOISE, TOKEN_ID, Statistic, Statistics
 from leakmeter.core.reductions import NextToken
 from leakmeter.core.request import words_of_mixture
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
 
+
+class IclStatistics(Statistics):
+    label_loss = Statistic(
+        "label_loss",
+        NATS,
+        "log A(S, x)(y) − log A(S∖i, x)(y) of each label y, by exemplar i",
+        per="piece",
+        over="label",
+    )
+    label_log_prob = Statistic("label_log_prob", NATS, "log A(S, x) of each label", over="label")
+    label_mass = Statistic(
+        "label_mass", NATS, "log of what the labels have together before they are renormalised", over="number"
+    )
+    noise = NOISE.but(about="what other ways to run the same prompts do to a label_loss", over="number", optional=False)
+    prediction = Statistic("prediction", LABEL, "the likeliest label", over="number")
+    gold = Statistic("gold", LABEL, "the right label, where it is known", over="number", optional=True)
+    answer = Statistic("answer", LABEL, "the label that was answered, where it is known", over="number", optional=True)
+    farthest_noise = Statistic(
+        "farthest_noise", NATS, "what other ways to run the same prompts do to a token", over="number", optional=True
+    )
+    plausible_noise = farthest_noise.named("plausible_noise", "the same of plausible tokens")
+    farthest_token = Statistic(
+        "farthest_token",
+        TOKEN_ID,
+        "token that an exemplar changes most",
+        per="piece",
+        over="number",
+        optional=True,
+        below=MOST,
+    )
+    farthest_log_prob = Statistic(
+        "farthest_log_prob", NATS, "its log-probability with all exemplars", per="piece", over="number", optional=True
+    )
+    farthest_log_prob_without = farthest_log_prob.named("farthest_log_prob_without", "the same without the exemplar")
+    plausible_token = farthest_token.named("plausible_token", "plausible token that an exemplar changes most")
+    plausible_log_prob = farthest_log_prob.named("plausible_log_prob", "its log-probability with all exemplars")
+    plausible_log_prob_without = farthest_log_prob.named("plausible_log_prob_without", "the same without the exemplar")
+
+
 FARTHEST: Final = (
-    "farthest_token",
-    "farthest_log_prob",
-    "farthest_log_prob_without",
-    "plausible_token",
-    "plausible_log_prob",
-    "plausible_log_prob_without",
+    IclStatistics.farthest_token,
+    IclStatistics.farthest_log_prob,
+    IclStatistics.farthest_log_prob_without,
+    IclStatistics.plausible_token,
+    IclStatistics.plausible_log_prob,
+    IclStatistics.plausible_log_prob_without,
 )
 """Entries of what `LogRatioFromFirst` gives: a token id and its log-probabilities, nats, under the first prompt and
 under the prompt itself; of all tokens, then of the plausible ones."""

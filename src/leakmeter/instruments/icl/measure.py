@@ -6,20 +6,27 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Final, Literal, get_args
+from typing import ClassVar, Final, Literal, get_args
 
 import numpy as np
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import refuse_bad
-from leakmeter.core.measure import LABEL, NATS, TOKEN_ID, Measure, Measurement
+from leakmeter.core.measure import Measure, Measurement
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.noise import going_on, of_contrast
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import Labels, TargetLogProbs
 from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
-from leakmeter.instruments.icl.math import FARTHEST, LogRatioFromFirst, calibrated, log_mean, log_ratio
+from leakmeter.instruments.icl.math import (
+    FARTHEST,
+    IclStatistics,
+    LogRatioFromFirst,
+    calibrated,
+    log_mean,
+    log_ratio,
+)
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
 from leakmeter.stats.arrays import FloatArray
@@ -59,19 +66,14 @@ class Icl(Measure):
     (Section 3), or that over the whole vocabulary. S∖i is the prompt without the exemplar, its headings and its label;
     of one exemplar it is the query alone.
 
-    Statistics. Of each exemplar `label_loss`, the signed difference, one value a label; of the query
-    `label_log_prob`, log A(S, x), likewise; `label_mass`, the log of what the labels have together before they are
-    renormalised; `prediction`, the likeliest label, and, where they are known, `gold`, the right one, and `answer`, the
-    one that was answered, as numbers of labels; `noise`, the
-    difference that other ways to run the same prompts make to a `label_loss`. With the whole vocabulary also the
-    entries of `instruments.icl.math.FARTHEST` of each exemplar, and `farthest_noise` and `plausible_noise`.
-
     For the noise, the last token of three prompts is run a second time: with all exemplars, without the first, without
     the last. It is twice the most that a log-probability differs, since a loss contrasts two. The largest error of a
     query's losses against full passes was 0.3 to 1.1 times that in float32, 0.5 to 2.8 times, at 0.1 to 0.25 nats, in
     bfloat16 (SmolLM2-135M on a CPU, AG News, 6 and 10 queries). Of a served model, whose noise the run measured, it is
     the most that such noise makes to a loss.
     """
+
+    statistics: ClassVar = IclStatistics
 
     space: Space = "labels"
     """Set of answers y: labels, or the whole vocabulary, with which the labels are measured too."""
@@ -193,7 +195,7 @@ class Icl(Measure):
     def _of_labels(
         self, item: ExemplarItem, scores: FloatArray, scores_again: FloatArray | None
     ) -> Iterator[Measurement]:
-        log_probs = self._distributions(item, 1 + len(item.spans), scores)
+        told, log_probs = IclStatistics, self._distributions(item, 1 + len(item.spans), scores)
         if scores_again is None:
             # Each label's score is off by as much as its tokens are; with a calibration, what divides it is off by
             # twice that. To renormalise over the labels doubles it.
@@ -203,18 +205,14 @@ class Icl(Measure):
             few = [0, *(1 + i for i in _ends(item))]
             noise = _of_contrast(self._distributions(item, len(few), scores_again), log_probs[few])
         for span, without in zip(item.spans, log_probs[1:], strict=True):
-            yield Measurement(item.id, 0, span.name, "label_loss", NATS, log_ratio(log_probs[0], without))
-        series = {
-            "label_log_prob": (NATS, log_probs[0]),
-            "label_mass": (NATS, np.logaddexp.reduce(scores[0], keepdims=True)),
-            "noise": (NATS, np.asarray([noise])),
-            "prediction": (LABEL, np.asarray([float(log_probs[0].argmax())])),
-        }
-        for name, number in (("gold", item.gold), ("answer", item.answer)):
+            yield told.label_loss.of(item.id, log_ratio(log_probs[0], without), span.name)
+        yield told.label_log_prob.of(item.id, log_probs[0])
+        yield told.label_mass.of(item.id, np.logaddexp.reduce(scores[0]))
+        yield told.noise.of(item.id, noise)
+        yield told.prediction.of(item.id, log_probs[0].argmax())
+        for statistic, number in ((told.gold, item.gold), (told.answer, item.answer)):
             if number is not None:
-                series[name] = (LABEL, np.asarray([float(number)]))
-        for statistic, (unit, values) in series.items():
-            yield Measurement(item.id, 0, "", statistic, unit, values)
+                yield statistic.of(item.id, number)
 
     def _contrast_noise(self, item: ExemplarItem) -> float:
         """The most that the model's known noise changes the difference of two log-probabilities of a token, nats."""
@@ -225,10 +223,9 @@ def _of_vocabulary(item: ExemplarItem, entries: FloatArray, noises: tuple[float,
     """Measurements of each exemplar's entries, (exemplar, farthest); noises of the farthest and the plausible."""
     for span, of_span in zip(item.spans, entries, strict=True):
         for statistic, value in zip(FARTHEST, of_span, strict=True):
-            unit = TOKEN_ID if statistic.endswith("token") else NATS
-            yield Measurement(item.id, 0, span.name, statistic, unit, np.asarray([value]))
-    for kind, noise in zip(("farthest", "plausible"), noises, strict=True):
-        yield Measurement(item.id, 0, "", f"{kind}_noise", NATS, np.asarray([noise]))
+            yield statistic.of(item.id, value, span.name)
+    for statistic, noise in zip((IclStatistics.farthest_noise, IclStatistics.plausible_noise), noises, strict=True):
+        yield statistic.of(item.id, noise)
 
 
 def _vocabulary_noises(item: ExemplarItem, entries: FloatArray, again: FloatArray) -> tuple[float, float]:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.commands.studies.expected import LEVELS
-from leakmeter.core.measure import LABEL, NATS, TOKEN_ID, Measurement, Params, Texts
+from leakmeter.core.measure import NATS, TOKEN_ID, Measurement, Over, Params, Texts
 from leakmeter.core.quantity import NOISE, SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, noise_of_token
-from leakmeter.engine.storage.kept import MOST, Count, FieldError, KeptCase
-from leakmeter.engine.storage.kept import Series as KeptSeries
+from leakmeter.engine.storage.kept import Count, FieldError, KeptCase, Series
 from leakmeter.errors import UsageError
-from leakmeter.instruments.icl.math import FARTHEST, farthest_losses, log_ratio
+from leakmeter.instruments.icl.math import FARTHEST, IclStatistics, farthest_losses, log_ratio
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, PartContent, PieceFields, Result
@@ -229,6 +228,7 @@ class KeptQuery(KeptCase):
     """Texts of a query; the exemplars are its spans, each a document."""
 
     same: ClassVar = ("labels",)
+    statistics: ClassVar = IclStatistics
 
     labels: tuple[str, ...]
     label_tokens: Count = 1
@@ -245,25 +245,23 @@ class KeptQuery(KeptCase):
                 raise FieldError(f"spans.{number}", "is no document of its own")
 
     @override
-    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
-        n_labels, names, is_vocabulary = len(self.labels), self.span_names, params["space"] == "vocabulary"
-        yield KeptSeries("label_loss", (n_labels,), names)
-        yield KeptSeries("label_log_prob", (n_labels,))
-        yield KeptSeries("label_mass", (1,))
-        yield KeptSeries("noise", (1,))
-        yield KeptSeries("prediction", (1,), unit=LABEL, below=n_labels)
-        yield KeptSeries("gold", (1,), unit=LABEL, is_needed=False, below=n_labels)
-        yield KeptSeries("answer", (1,), unit=LABEL, is_needed=False, below=n_labels)
-        for kind in ("farthest", "plausible"):
-            yield KeptSeries(f"{kind}_noise", (1,), is_needed=is_vocabulary)
+    def lengths(self, params: Params, measurements: Sequence[Measurement]) -> Mapping[Over, Sequence[int]]:
+        return {**super(KeptQuery, self).lengths(params, measurements), "label": (len(self.labels),)}
+
+    @override
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
+        told, n_labels, is_vocabulary = IclStatistics, len(self.labels), params["space"] == "vocabulary"
+        yield Series(told.prediction, (1,), below=n_labels)
+        for statistic in (told.gold, told.answer):
+            yield Series(statistic, (1,), is_needed=False, below=n_labels)
+        for statistic in (told.farthest_noise, told.plausible_noise):
+            yield Series(statistic, (1,), is_needed=is_vocabulary)
         for statistic in FARTHEST:
-            is_token = statistic.endswith("token")
-            yield KeptSeries(
-                statistic, (1,), names, TOKEN_ID if is_token else NATS, is_vocabulary, MOST if is_token else None
-            )
+            yield Series(statistic, (1,), self.span_names, is_needed=is_vocabulary)
         for measurement in measurements:
             if (
-                measurement.unit == TOKEN_ID
+                measurement.statistic in FARTHEST
+                and measurement.unit == TOKEN_ID
                 and not {f"{value:.0f}" for value in measurement.values} <= self.words.keys()
             ):
                 raise FieldError(f"value of {measurement.statistic}", "is of a token that has no words")
@@ -278,7 +276,9 @@ class MovedToken(Record):
     """The token whose probability an exemplar changes most."""
 
     token: str
+    """Its text."""
     token_id: int
+    """Its id in the model's vocabulary."""
     log_prob_nats: Unbounded
     """With all exemplars."""
     log_prob_without_nats: Unbounded
@@ -310,6 +310,7 @@ class ExemplarInfluence(Record):
     label: str | None
     """None where the text was cut off before it."""
     n_tokens: int
+    """Of its text."""
     answer_nats: Unbounded
     """What the answer reveals of it: |s|, s = log A(S, x)(y) − log A(S∖i, x)(y) at the label y that was answered, A
     being renormalised over the labels."""
@@ -392,6 +393,7 @@ class IclResult(Result):
     template: str
     """'plain' or 'chat'."""
     query: str = field(repr=False)
+    """What is classified."""
     context: str = field(repr=False)
     """The exemplars, as people read them."""
     space: str
@@ -403,7 +405,9 @@ class IclResult(Result):
     calibration_baseline: str
     """'own' of each exemplar set, or 'shared'."""
     calibration_epsilon: float
+    """ε of p̃ / (p_cf + ε)."""
     temperature: float
+    """T of every token's distribution."""
     labels: tuple[str, ...]
     """Of the task, in order."""
     label_probabilities: tuple[float, ...]
@@ -415,6 +419,7 @@ class IclResult(Result):
     gold: str | None
     """The right label; None where it is not known."""
     is_right: bool | None
+    """Whether the likeliest label is the right one; None where that is not known."""
     answer: str
     """The label that was answered; where none was given, the likeliest one."""
     answer_given: bool
@@ -438,21 +443,23 @@ class IclResult(Result):
     @classmethod
     def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:
         """The results of a run's queries, each as soon as its part is there."""
+        told = IclStatistics
         for texts, measurements in carried(parts):
             series = {(measurement.statistic, measurement.piece): measurement.values for measurement in measurements}
             # Each label's score is off by as much as its tokens are; to renormalise over the labels doubles it.
             n_tokens = texts.get("label_tokens", 1) if params["label_scoring"] == "whole-sequence" else 1
             found = 2.0 * noise_of_token(texts) * n_tokens
-            floor = max(found, float(series["noise" if params["space"] == "labels" else "farthest_noise", ""][0]))
-            labels = tuple(texts["labels"])
-            answered = int(series["answer" if ("answer", "") in series else "prediction", ""][0])
-            answer_floor = max(found, float(series["noise", ""][0]))
+            of_loss = told.noise if params["space"] == "labels" else told.farthest_noise
+            floor = max(found, float(series[of_loss, ""][0]))
+            labels, is_given = tuple(texts["labels"]), (told.answer, "") in series
+            answered = int(series[told.answer if is_given else told.prediction, ""][0])
+            answer_floor = max(found, float(series[told.noise, ""][0]))
             exemplars = _exemplars(texts, series, answered, floor=floor, answer_floor=answer_floor)
             worst = min(exemplars, key=lambda exemplar: exemplar.rank)
             revealed = max(exemplars, key=lambda exemplar: exemplar.answer_nats)
-            prediction = labels[int(series["prediction", ""][0])]
-            gold = labels[int(series["gold", ""][0])] if ("gold", "") in series else None
-            mass = float(np.exp(series["label_mass", ""][0]))
+            prediction = labels[int(series[told.prediction, ""][0])]
+            gold = labels[int(series[told.gold, ""][0])] if (told.gold, "") in series else None
+            mass = float(np.exp(series[told.label_mass, ""][0]))
             yield cls(
                 **cls.common(texts, _warnings(texts, mass, params["label_scoring"])),
                 **{name: params[name] for name in (part.name for part in fields(Icl))},
@@ -460,13 +467,13 @@ class IclResult(Result):
                 query=texts["query"],
                 context=texts["context"],
                 labels=labels,
-                label_probabilities=tuple(np.exp(series["label_log_prob", ""]).tolist()),
+                label_probabilities=tuple(np.exp(series[told.label_log_prob, ""]).tolist()),
                 label_mass=mass,
                 prediction=prediction,
                 gold=gold,
                 is_right=None if gold is None else prediction == gold,
                 answer=labels[answered],
-                answer_given=("answer", "") in series,
+                answer_given=is_given,
                 exemplars=exemplars,
                 answer_nats=revealed.answer_nats,
                 answer_exemplar=revealed.id,
@@ -506,7 +513,7 @@ def _exemplars(
     labels, spans = texts["labels"], texts["spans"]
     ids = {span["name"]: span["document"] for span in spans}
     vocabularies = [_vocabulary(span["name"], series, texts) for span in spans]
-    by_label = [series["label_loss", span["name"]] for span in spans]
+    by_label = [series[IclStatistics.label_loss, span["name"]] for span in spans]
     worst = [int(np.abs(signed).argmax()) for signed in by_label]
     # The signed change of the answer that changes most.
     signed_nats = [
@@ -521,7 +528,7 @@ def _exemplars(
         ((start, end),) = span["ranges"]
         text = texts["context"][start:end]
         at_answer = float(by_label[i][answered])
-        of_answer = posterior_of(at_answer, noise_nats=answer_floor, is_drawn=("answer", "") not in series)
+        of_answer = posterior_of(at_answer, noise_nats=answer_floor, is_drawn=(IclStatistics.answer, "") not in series)
         of_worst = posterior_of(signed_nats[i], noise_nats=floor)
         exemplars.append(
             ExemplarInfluence(

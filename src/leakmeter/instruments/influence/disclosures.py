@@ -32,6 +32,7 @@ from leakmeter.core.measure import Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.instruments.influence.controls import ControlContext, most_of
+from leakmeter.instruments.influence.math import InfluenceStatistics
 from leakmeter.instruments.influence.sources import Pieces, Source, finite, unbounded
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.stats import maximal_segments, posterior_from_even_odds
@@ -70,11 +71,15 @@ class DisclosedSpan(Record):
     """A span of an answer, and what it says."""
 
     text: str = field(repr=False)
+    """What the response says there."""
     start: int
     """First character in the response."""
     end: int
+    """Character behind the last."""
     first_token: int
+    """Of the response, from 0."""
     last_token: int
+    """Of the response, from 0."""
     kind: str
     """'phone', 'email', 'address', 'date', 'person', 'account', 'key', 'code', 'number', 'number in words', 'amount',
     'name', a kind of a pack, such as 'AWS access key' or 'health', a type of the user's, the key of a record's value,
@@ -427,7 +432,11 @@ def _controls(texts: Texts, series: PieceSeries) -> dict[str, FloatArray]:
         (word_hash(word), slice(*_tokens_of(edges, start, end))) for word, start, end in matching.words("".join(tokens))
     ]
     of_some: Mapping[str, Sequence[int]] = texts.get("control_words") or {}
-    controls = {case: finite(nats) for (sample, name, case), nats in series.items() if not sample and name == "control"}
+    controls = {
+        case: finite(nats)
+        for (sample, name, case), nats in series.items()
+        if not sample and name == InfluenceStatistics.control
+    }
     for case, nats in controls.items():
         own = frozenset(of_some.get(case, ()))
         for word, at in said:
@@ -442,17 +451,20 @@ def _tokens_of(edges: Sequence[int], start: int, end: int) -> tuple[int, int]:
 
 
 def _numbers(texts: Texts, series: PieceSeries, n_tokens: int, pieces: Pieces) -> _Numbers:
-    whole = finite(series[0, "whole", ""])
+    told = InfluenceStatistics
+    whole = finite(series[0, told.whole, ""])
     placebos = [
-        values for (sample, name, _), values in series.items() if not sample and name in ("placebo", "placebo_alone")
+        values
+        for (sample, name, _), values in series.items()
+        if not sample and name in (told.placebo, told.placebo_alone)
     ]
-    log_probs = series.get((0, "log_prob", ""), np.full(n_tokens, np.nan))
+    log_probs = series.get((0, told.log_prob, ""), np.full(n_tokens, np.nan))
     controls = _controls(texts, series)
     return _Numbers(
         whole,
         # A token that the context rules out has another log-probability without it, which no series holds.
         np.where(np.isneginf(log_probs), finite(-log_probs), whole - log_probs),
-        np.asarray(series[0, "noise", ""]),
+        np.asarray(series[0, told.noise, ""]),
         finite(_rows(placebos, n_tokens)),
         _rows([*controls.values()], n_tokens),
         pieces,

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from leakmeter.core.item import ContextItem, measured_together
-from leakmeter.instruments.influence.scored import PieceScores
+from leakmeter.instruments.influence.math import PieceScores
 from leakmeter.instruments.influence.sources import finite
 from leakmeter.stats.arrays import FloatArray
 

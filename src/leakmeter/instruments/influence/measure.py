@@ -10,7 +10,7 @@ import numpy as np
 
 from leakmeter.core.item import ContextItem, StepByStep, measured_together
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded, refuse_bad
-from leakmeter.core.measure import COUNT, NATS, NOISE, TOKEN_ID, Measure, Measurement
+from leakmeter.core.measure import Measure, Measurement
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.noise import neighbourhood_noise, token_by_token
 from leakmeter.core.prompt import Prompt
@@ -20,40 +20,30 @@ from leakmeter.core.request import Request, Trial
 from leakmeter.core.sampling import needs_of_sample, sample
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.ladder import Ladder, sentences_by_document
-from leakmeter.instruments.influence.scored import PieceScores, check_possible
+from leakmeter.instruments.influence.math import MOST_ROUNDS, InfluenceStatistics, PieceScores, check_possible
 from leakmeter.instruments.influence.search import Audit, Search, Searcher, SearchScores, hiding_of
 from leakmeter.instruments.influence.steps import Stepwise, steps_of
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
 from leakmeter.stats.arrays import FloatArray
 
-MOST_ROUNDS: Final = 8
 MOST_CONTROLS: Final = 16
-AUDITED: Final = "audited"
-SCREENED: Final = "screened"
-GROUPED: Final = "grouped"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Influence(Measure):
     """|log p̄(y_t | D, x, y_<t) − log p̄(y_t | D∖D_i, x, y_<t)| for every piece D_i and response token, nats.
 
-    Flemings et al., Definitions 3.1 and 3.2, under p̄_{λ,T} of Eq. 6. The signed difference is what is kept, as
-    statistic `without_this`; beside it `only_this`, log p̄(y_t | D_i) − log p̄(y_t | ∅), which sees a value that is
-    said elsewhere too; `swapped`, log p̄(y_t | D) − log p̄(y_t | D with a surrogate for D_i), for personal data that
-    is swapped too; `whole`, for all of D; `placebo`, for an irrelevant piece added, and `placebo_alone`, for one
-    as the only context, log p̄(y_t | irrelevant) − log p̄(y_t | ∅): what `without_this` and `whole` are held against;
-    `control`, for the context D' of another case in the place of D, log p̄(y_t | D') − log p̄(y_t | ∅): what a
-    disclosure is held against; `noise`, the difference that other neighbours in the computation make.
+    Flemings et al., Definitions 3.1 and 3.2, under p̄_{λ,T} of Eq. 6. What is kept are signed differences, without the
+    absolute value: `InfluenceStatistics` has them, with the placebos and controls that they are held against.
 
     Of a context that is cut by unit 'auto', documents are scored first, then sentences of those that matter; sentences
     of the others have no numbers, and not all sentences are scored alone (see `ladder`).
 
-    With `search` only some pieces have these numbers. `screened` is log p̄(y_t | D) − log p̄(y_t | D with D_i hidden)
-    of every piece that was screened, `grouped` the same without a group of pieces, of each of the group, and `audited`
-    the round of the audit in which a piece was drawn.
+    With `search` only some pieces have these numbers.
     """
 
+    statistics: ClassVar = InfluenceStatistics
     unsaid: ClassVar = {"controls": 0, "complete": False}
 
     temperature: float = 1.0
@@ -247,17 +237,16 @@ class Influence(Measure):
     def _of_search(
         self, item: ContextItem, responses: Sequence[tuple[int, ...]], found: SearchScores
     ) -> Trial[list[Measurement]]:
+        told = InfluenceStatistics
         # The search has left the states of the whole context.
         begun = yield from token_by_token(item, responses[0], self.reduction)
         names = [span.name for span in item.spans if span.name in found.cuts]
         scored = yield from self._scored(item, responses, names, found)
         noise = yield from neighbourhood_noise(item, responses[0], self.reduction, found.values[:2], begun)
         measurements = [*_measurements(item, responses, scored, noise)]
-        for statistic, rows in ((SCREENED, found.hidden), (GROUPED, found.groups)):
-            for name, row in rows.items():
-                measurements.append(Measurement(item.id, 0, name, statistic, NATS, found.whole - row))
-        for name, number in found.audited.items():
-            measurements.append(Measurement(item.id, 0, name, AUDITED, COUNT, np.asarray([float(number)])))
+        for statistic, rows in ((told.screened, found.hidden), (told.grouped, found.groups)):
+            measurements += (statistic.of(item.id, found.whole - row, name) for name, row in rows.items())
+        measurements += (told.audited.of(item.id, number, name) for name, number in found.audited.items())
         return measurements
 
     def _of_pieces(
@@ -326,34 +315,9 @@ def _measurements(
     for i, (response, response_scored) in enumerate(zip(responses, scored, strict=True)):
         check_possible(item, response_scored.values)
         names = [span.name for span in item.spans if span.name in response_scored.cuts]
-        yield from _contrasts(item, i, response, names, response_scored)
+        yield from response_scored.measurements(item, response, i, names)
     if noise is not None:
-        yield Measurement(item.id, 0, "", NOISE, NATS, noise)
-
-
-def _contrasts(
-    item: ContextItem, sample_: int, response: tuple[int, ...], names: Sequence[str], scored: PieceScores
-) -> Iterator[Measurement]:
-    def measurement(statistic: str, series: FloatArray, piece: str = "", unit: str = NATS) -> Measurement:
-        return Measurement(item.id, sample_, piece, statistic, unit, series)
-
-    bare, whole = scored.bare, scored.whole
-    yield measurement("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID)
-    yield measurement("log_prob", whole)
-    yield measurement("whole", whole - bare)
-    for name in names:
-        yield measurement("without_this", whole - scored.cuts[name], name)
-    for name in names:
-        if name in scored.alone:
-            yield measurement("only_this", scored.alone[name] - bare, name)
-    for name, row in scored.swaps.items():
-        yield measurement("swapped", whole - row, name)
-    if scored.placebo_alone is not None:
-        yield measurement("placebo_alone", scored.placebo_alone - bare)
-    for name in scored.controls:
-        yield measurement("control", scored.control(name), name)
-    for number, placebo in enumerate(scored.placebos):
-        yield measurement("placebo", placebo - whole, str(number))
+        yield InfluenceStatistics.noise.of(item.id, noise)
 
 
 def _without_documents(item: ContextItem, kept: Collection[str] = ()) -> list[str]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from leakmeter.core.case import Channel
 from leakmeter.core.item import IRRELEVANT, LEVELS, measured_together
-from leakmeter.core.measure import COUNT, NATS, Measurement, Params, Texts
+from leakmeter.core.measure import NATS, Measurement, Params, Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import (
     NOISE,
@@ -31,13 +31,12 @@ from leakmeter.core.quantity import (
 )
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, doubt, with_noise_of
-from leakmeter.engine.storage.kept import Count, FieldError, Flag, KeptCase
-from leakmeter.engine.storage.kept import Series as KeptSeries
+from leakmeter.engine.storage.kept import Count, FieldError, Flag, KeptCase, Series
 from leakmeter.instruments.influence import permitted
 from leakmeter.instruments.influence.controls import ControlContext, FalseAlarms
 from leakmeter.instruments.influence.disclosures import Disclosure, examined
 from leakmeter.instruments.influence.findings import telling
-from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUNDS, SCREENED
+from leakmeter.instruments.influence.math import ContextStatistics, InfluenceStatistics
 from leakmeter.instruments.influence.searched import SearchSummary, is_exact, summary
 from leakmeter.instruments.influence.sources import ContextPiece, signed_size, signed_sum
 from leakmeter.overriding import override
@@ -65,6 +64,7 @@ class SaidBefore(Record):
     name: str
     """What it is called by; of a call the tool."""
     text: str = field(repr=False)
+    """What it says."""
     is_source: bool
     """Whether it was read: a result of a tool, or a document."""
 
@@ -104,6 +104,8 @@ class KeptSteps(Record):
 class KeptContextCase(KeptCase):
     """The texts of a case with a context, and what tells values that are personal or secret."""
 
+    statistics: ClassVar[type[ContextStatistics]] = ContextStatistics
+
     sensitive: tuple[tuple[Count, Count, str], ...] | None = None
     """Characters of the context that a list of the user's has, and the type of each; None without a list."""
     recognised: tuple[tuple[Count, Count, str], ...] = ()
@@ -141,39 +143,31 @@ class KeptContextCase(KeptCase):
 class KeptInfluence(KeptContextCase):
     """The texts of a case with a context and one or more responses."""
 
+    statistics: ClassVar = InfluenceStatistics
+
     @override
-    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
-        names, n_tokens = self.span_names, self.token_counts
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
+        told, n_tokens = InfluenceStatistics, self.token_counts
         if not n_tokens:
-            raise FieldError("statistic token", "is there of no response")
+            raise FieldError(f"statistic {told.token}", "is there of no response")
         first = n_tokens[:1]
-        exact = [
-            measurement.piece
-            for measurement in measurements
-            if (measurement.statistic, measurement.sample) == ("without_this", 0)
-        ]
-        scored = alone = names
+        exact = [each.piece for each in measurements if (each.statistic, each.sample) == (told.without_this, 0)]
+        scored: Sequence[str] = self.span_names
+        alone = scored
         if params.get("search") is not None:
             scored = alone = exact
             self._check_search(scored, measurements)
-            yield KeptSeries(SCREENED, first, names, is_needed=False)
-            yield KeptSeries(GROUPED, first, names, is_needed=False)
-            yield KeptSeries(AUDITED, (1,), scored, COUNT, is_needed=False, below=MOST_ROUNDS + 1)
-        elif self.steps is not None and not exact:
-            scored = alone = []
-        elif self.unit == AUTO:
-            scored, alone = self._from_documents({*exact})
-            yield KeptSeries("only_this", first, [name for name in scored if name not in alone], is_needed=False)
-        yield self.response_ids
-        yield from self.of_tokens("whole")
-        yield from self.of_tokens("log_prob")
-        yield KeptSeries("noise", first, is_needed=False)
-        yield KeptSeries("without_this", n_tokens, scored)
-        yield KeptSeries("only_this", first, alone)
-        yield KeptSeries("swapped", first, names, is_needed=False)
-        yield KeptSeries("placebo", first, None, is_needed=False)
-        yield KeptSeries("placebo_alone", first, is_needed=False)
-        yield KeptSeries("control", first, None, is_needed=False)
+            yield Series(told.audited, (1,), scored, is_needed=False)
+        else:
+            for statistic in (told.screened, told.grouped, told.audited):
+                yield Series(statistic, (), ())
+            if self.steps is not None and not exact:
+                scored = alone = []
+            elif self.unit == AUTO:
+                scored, alone = self._from_documents({*exact})
+        yield Series(told.without_this, n_tokens, scored)
+        yield Series(told.only_this, first, [name for name in scored if name not in alone], is_needed=False)
+        yield Series(told.only_this, first, alone)
 
     def _from_documents(self, scored: set[str]) -> tuple[list[str], list[str]]:
         """Pieces that have to be left out, and those of them that have to be scored alone.
@@ -200,11 +194,13 @@ class KeptInfluence(KeptContextCase):
 
     def _check_search(self, scored: Sequence[str], measurements: Sequence[Measurement]) -> None:
         """A screen looks at all pieces, or, where the model hides none, at none."""
-        screened = {measurement.piece for measurement in measurements if measurement.statistic == SCREENED}
+        screened = {
+            measurement.piece for measurement in measurements if measurement.statistic == InfluenceStatistics.screened
+        }
         if not {*scored} <= {*self.span_names}:
-            raise FieldError("piece of without_this", "is none of the case's")
+            raise FieldError(f"piece of {InfluenceStatistics.without_this}", "is none of the case's")
         if screened and not screened.issuperset(span.name for span in self.spans if span.kind not in LEVELS):
-            raise FieldError(f"statistic {SCREENED}", "is missing of a piece")
+            raise FieldError(f"statistic {InfluenceStatistics.screened}", "is missing of a piece")
 
 
 LastStep = Literal["whole", "controls", "pieces"]
@@ -274,7 +270,9 @@ class PieceInfluence(ContextPiece):
     swapped_nats: Unbounded | None
     """Σ_t |log p̄(y_t | D) − log p̄(y_t | D with the surrogate)|."""
     swapped_signed_nats: Unbounded | None
+    """The sum without the absolute value."""
     swapped_signed_per_token_nats: tuple[Unbounded, ...] | None
+    """The difference at each response token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,7 +280,9 @@ class SampledResponse(Record):
     """One of several responses that were drawn."""
 
     text: str = field(repr=False)
+    """What was drawn."""
     tokens: tuple[str, ...] = field(repr=False)
+    """The text that each token adds."""
     whole_nats: Unbounded
     """Influence of the whole context on it."""
     piece_nats: tuple[Unbounded, ...]
@@ -312,6 +312,7 @@ class PolicyUse(Record):
 class ContextResult(Result):
     """What a response and its context are, and the influence of the whole context on it."""
 
+    kept: ClassVar[type[KeptContextCase]]
     is_of_given: ClassVar = True
     defining: ClassVar = (
         *DEFINING,
@@ -319,20 +320,22 @@ class ContextResult(Result):
     )
     label_fields: ClassVar = ("conversation", "turn", "channel", "recipient")
 
-    statistics: ClassVar[frozenset[str]]
-    """All that it is made of; what a run keeps beside these is not read."""
-
     unit: str
     """Ablation unit: 'auto', 'word', 'sentence', 'document', 'ngram:N:STRIDE' …"""
     removal: str
     """How pieces are ablated: 'drop', 'mask' or 'retokenize'."""
     template: str
+    """Name of the prompt's template: 'plain', 'chat' …"""
     query: str = field(repr=False)
+    """What was asked."""
     context: str = field(repr=False)
+    """As it was read by the model."""
     temperature: float
+    """T of p̄."""
     cid_lambda: float
     """λ of p̄ = softmax((λ z + (1 − λ) z_bare) / T); 1 is the model itself."""
     documents: tuple[DocumentRange, ...]
+    """Where documents lie in the context."""
     truncated_tokens: int
     """Tokens of the context that did not fit the model's window."""
     response: Response
@@ -340,10 +343,13 @@ class ContextResult(Result):
     whole_nats: Unbounded
     """Σ_t |log p̄(y_t | D) − log p̄(y_t | ∅)|: influence of the whole context."""
     whole_signed_nats: Unbounded
+    """The sum without the absolute value."""
     whole_per_token_nats: tuple[Unbounded, ...]
+    """Its size at each response token."""
     whole_posterior: float | None
     """As a piece's, of the whole context."""
     whole_posterior_note: str | None
+    """Why there is no posterior; None where there is one."""
     noise_floor_nats: float
     """Sum over the response below which a measurement is no finding."""
     noise_floor_per_token_nats: float
@@ -391,8 +397,8 @@ class ContextResult(Result):
         warnings: Iterable[str],
     ) -> JsonObject:
         """These fields, for a constructor; `placebo_nats` is of an irrelevant piece as the only context."""
-        whole, noise = series[0, "whole", ""], series[0, "noise", ""]
-        is_partly_read = any(statistic not in cls.statistics for _, statistic, _ in series)
+        whole, noise = series[0, ContextStatistics.whole, ""], series[0, ContextStatistics.noise, ""]
+        is_partly_read = not {statistic for _, statistic, _ in series} <= {*cls.kept.statistics.all()}
         if is_partly_read:
             warnings = [*warnings, _PARTLY_READ]
         posterior = posterior_of(
@@ -624,10 +630,6 @@ class InfluenceResult(ContextResult):
 
     schema: ClassVar = "influence-1"
     kept: ClassVar = KeptInfluence
-    statistics: ClassVar = frozenset(
-        ("token", "log_prob", "whole", "noise", "without_this", "only_this", "swapped", "placebo", "placebo_alone",
-         "control", SCREENED, GROUPED, AUDITED)
-    )  # fmt: skip
     quantities: ClassVar = _QUANTITIES
     so_far: ClassVar = (
         SoFar(
@@ -653,10 +655,13 @@ class InfluenceResult(ContextResult):
     context of another case that could be: nothing is known then of how often the rule is wrong. There only where it is
     so."""
     whole_signed_per_token_nats: tuple[Unbounded, ...]
+    """log p̄(y_t | D) − log p̄(y_t | ∅) of each response token."""
     whole_mean_nats: float | None
     """As a piece's, of the whole context."""
     whole_interval_nats: tuple[float, float] | None
+    """As a piece's, of the whole context."""
     whole_worst_nats: float | None
+    """As a piece's, of the whole context."""
     placebo_nats: Unbounded | None
     """What an irrelevant piece of typical length does, mean over places; None where none fits."""
     placebo_signed_nats: Unbounded | None
@@ -694,7 +699,7 @@ class InfluenceResult(ContextResult):
 
     @classmethod
     def _from_part(cls, texts: Texts, series: PieceSeries, params: Params) -> Self:
-        n_samples = len(texts["responses"])
+        told, n_samples = InfluenceStatistics, len(texts["responses"])
         every = texts["spans"]
         texts = {**texts, "spans": [candidate for candidate in every if is_exact(candidate, series, params)]}
         # Values that were measured together have the numbers of what they are part of.
@@ -706,22 +711,24 @@ class InfluenceResult(ContextResult):
             if texts["spans"] or texts.get("steps") is None
             if tuple(candidate["ranges"][0]) not in together
         ]
-        whole = series[0, "whole", ""]
+        whole = series[0, told.whole, ""]
         placebos = [
-            values for (sample, statistic, _), values in series.items() if (sample, statistic) == (0, "placebo")
+            values for (sample, statistic, _), values in series.items() if (sample, statistic) == (0, told.placebo)
         ]
         placebo_signed_nats = max(map(signed_size, placebos), default=None)
-        alone = series.get((0, "placebo_alone", ""))
+        alone = series.get((0, told.placebo_alone, ""))
         alone_signed_nats = None if alone is None else signed_size(alone)
-        ablated = [[_sum(series[i, "without_this", span["name"]]) for span in texts["spans"]] for i in range(n_samples)]
+        ablated = [
+            [_sum(series[i, told.without_this, span["name"]]) for span in texts["spans"]] for i in range(n_samples)
+        ]
         pieces = []
         for number, (span, rank) in enumerate(zip(texts["spans"], ranks(texts["spans"], ablated[0]), strict=True)):
-            is_whole = np.array_equal(series[0, "without_this", span["name"]], whole)
+            is_whole = np.array_equal(series[0, told.without_this, span["name"]], whole)
             # A piece that is all of the context is held against what the whole context is.
             placebo = alone_signed_nats if is_whole else placebo_signed_nats
             of_samples = _over_samples([nats[number] for nats in ablated], params)
             pieces.append(_piece(span, texts, series, rank, placebo, of_samples))
-        whole_by_sample = [_sum(series[i, "whole", ""]) for i in range(n_samples)]
+        whole_by_sample = [_sum(series[i, told.whole, ""]) for i in range(n_samples)]
         # Where no piece was measured, words of all of them say what a disclosure came from.
         found, controls = examined(texts if texts["spans"] else {**texts, "spans": every}, series)
         mean, interval, worst = _over_samples(whole_by_sample, params)
@@ -731,7 +738,7 @@ class InfluenceResult(ContextResult):
             disclosures=found,
             controls=controls,
             irrelevant_contexts=sum(
-                sample == 0 and statistic == "control" and name.startswith(f"{IRRELEVANT} ")
+                sample == 0 and statistic == told.control and name.startswith(f"{IRRELEVANT} ")
                 for sample, statistic, name in series
             )
             or None,
@@ -785,8 +792,9 @@ def _steps_taken(texts: Texts, series: PieceSeries) -> StepsTaken | None:
     steps = texts.get("steps")
     if steps is None:
         return None
+    told = InfluenceStatistics
     asked = {statistic for sample, statistic, _ in series if sample == 0}
-    last: LastStep = "pieces" if "without_this" in asked else "controls" if "control" in asked else "whole"
+    last: LastStep = "pieces" if told.without_this in asked else "controls" if told.control in asked else "whole"
     return StepsTaken(last=last, in_placebo_sample=steps["placebo"], in_control_sample=steps["controls"])
 
 
@@ -798,9 +806,10 @@ def _piece(
     placebo_nats: float | None,
     over_samples: tuple[float | None, tuple[float, float] | None, float | None],
 ) -> PieceInfluence:
-    signed = series[0, "without_this", span["name"]]
-    noise_nats = float(series[0, "noise", ""].sum())
-    nats, alone = _sum(signed), series.get((0, "only_this", span["name"]))
+    told = InfluenceStatistics
+    signed = series[0, told.without_this, span["name"]]
+    noise_nats = float(series[0, told.noise, ""].sum())
+    nats, alone = _sum(signed), series.get((0, told.only_this, span["name"]))
     alone_nats = None if alone is None else _sum(alone)
     posterior = posterior_of(
         signed_sum(signed), noise_nats=noise_nats, placebo_nats=placebo_nats, is_drawn=texts["sampled"]

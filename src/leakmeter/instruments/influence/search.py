@@ -25,7 +25,7 @@ from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import MixtureLogProbs, PartialRows, TargetLogProbs
 from leakmeter.core.request import Request, Trial
 from leakmeter.errors import CapabilityError, UsageError
-from leakmeter.instruments.influence.scored import PieceScores, check_possible
+from leakmeter.instruments.influence.math import PieceScores, check_possible
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.hypergeometric import decimal_fraction, draws_needed, round_alpha
 

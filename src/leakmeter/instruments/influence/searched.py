@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 
 from leakmeter.core.item import LEVELS
-from leakmeter.core.measure import Params, Texts
+from leakmeter.core.measure import Params, Statistic, Texts
 from leakmeter.core.record import JsonObject, Record, Unbounded
-from leakmeter.instruments.influence.measure import AUDITED, GROUPED, SCREENED
+from leakmeter.instruments.influence.math import InfluenceStatistics
 from leakmeter.instruments.influence.search import Audit, Search, kth, reach
 from leakmeter.instruments.influence.sources import ContextPiece
 from leakmeter.stats.hypergeometric import round_alpha, upper_limit
@@ -44,6 +44,7 @@ class AuditRound(Record):
     """What a round of the audit says: how many pieces that are not listed exceed the K-th that was listed before it."""
 
     confidence: float
+    """With which the statement holds."""
     threshold_nats: Unbounded | None
     """The K-th largest exact value before the draw; what exceeds it was missed. None where fewer than K pieces had one:
     every piece that was drawn counts as found then, and the statement says nothing."""
@@ -100,7 +101,7 @@ class SearchSummary(Record):
 def is_exact(span: JsonObject, series: PieceSeries, params: Params) -> bool:
     """Whether a piece has numbers of its own; a search has those of documents and paragraphs in `levels`."""
     is_elsewhere = params.get("search") is not None and span["kind"] in LEVELS
-    return not is_elsewhere and (0, "without_this", span["name"]) in series
+    return not is_elsewhere and (0, InfluenceStatistics.without_this, span["name"]) in series
 
 
 def summary(texts: Texts, series: PieceSeries, params: Params) -> SearchSummary | None:
@@ -108,15 +109,15 @@ def summary(texts: Texts, series: PieceSeries, params: Params) -> SearchSummary 
         return None
     search = Search.parse(params["search"])
     audit = None if params["audit"] is None else Audit.parse(params["audit"])
-    spans = texts["spans"]
+    told, spans = InfluenceStatistics, texts["spans"]
     units = [span["name"] for span in spans if span["kind"] == "unit"]
-    exact, screened = _nats(series, "without_this"), _nats(series, SCREENED)
-    round_of = {name: int(values[0]) for (_, statistic, name), values in series.items() if statistic == AUDITED}
+    exact, screened = _nats(series, told.without_this), _nats(series, told.screened)
+    round_of = {name: int(values[0]) for (_, statistic, name), values in series.items() if statistic == told.audited}
     rescored = [name for name in units if name in exact and name not in round_of]
-    placebos = list(_nats(series, "placebo").values())
+    placebos = list(_nats(series, told.placebo).values())
     placebo_nats = float(np.mean(placebos)) if placebos else 0.0
     # What a removal does whatever the piece says, the screen does not see: residuals are of a placebo's size.
-    floor = max(float(series[0, "noise", ""].sum()), placebo_nats)
+    floor = max(float(series[0, told.noise, ""].sum()), placebo_nats)
     # Whether there is a second round depends on what the first found: its pieces are no random sample.
     first = [name for name in units if round_of.get(name) == 1 and name in screened]
     factor, confidence = _factor([exact[name] for name in first], [screened[name] for name in first], audit, floor)
@@ -142,7 +143,7 @@ def summary(texts: Texts, series: PieceSeries, params: Params) -> SearchSummary 
     )
 
 
-def _nats(series: PieceSeries, statistic: str) -> dict[str, float]:
+def _nats(series: PieceSeries, statistic: Statistic) -> dict[str, float]:
     """Sums of a statistic over the first response, by piece; infinite where they are not defined."""
     sums = {
         name: float(np.abs(values).sum()) for (i, kind, name), values in series.items() if (i, kind) == (0, statistic)
@@ -197,9 +198,10 @@ def _rounds(
 def _searched(span: JsonObject, texts: Texts, series: PieceSeries, factor: float | None, floor: float) -> SearchedPiece:
     from leakmeter.stats.conformal import interval
 
+    told = InfluenceStatistics
     exact, screened, group = (
         None if (values := series.get((0, statistic, span["name"]))) is None else float(np.abs(values).sum())
-        for statistic in ("without_this", SCREENED, GROUPED)
+        for statistic in (told.without_this, told.screened, told.grouped)
     )
     return SearchedPiece(
         **SearchedPiece.fields_of(span, texts, series),

@@ -17,6 +17,7 @@ import regex
 from leakmeter.core.measure import Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.record import JsonObject, Record, Unbounded
+from leakmeter.instruments.influence.math import InfluenceStatistics
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.text.entity_results import PieceSeries, entity_fields
 from leakmeter.text.matching import HIDDEN, Folded, folded
@@ -28,10 +29,12 @@ class ContextPiece(Record):
     """One piece of a context: where it stands, and what it is."""
 
     name: str
+    """By which reports and measurements name it."""
     kind: str
     """'unit', 'value' for one that is said several times, with all its mentions, 'document' for one that was measured
     before its sentences, or 'fields' for values of a record that were measured together first."""
     text: str = dataclass_field(repr=False)
+    """What it says."""
     start: int
     """First character in the context."""
     end: int
@@ -41,6 +44,7 @@ class ContextPiece(Record):
     document: str | None
     """Name of the document it lies in; None where it spans several."""
     n_tokens: int
+    """Of its text."""
     n_mentions: int
     """Places that say it; they are ablated together."""
     entity_type: str | None
@@ -89,12 +93,15 @@ class Source(Record):
     """A piece of the context that a disclosure came from."""
 
     piece: str
+    """Its name."""
     document: str | None
+    """Name of the document it lies in; None where it spans several."""
     text: str = dataclass_field(repr=False)
     """The words of the context that the span repeats; else the piece."""
     start: int
     """First character in the context."""
     end: int
+    """Character behind the last."""
     nats: Unbounded | None
     """Σ_t log p̄(y_t | D) − log p̄(y_t | D∖D_i) over the span. None where the piece was not measured; then it has the
     words."""
@@ -161,11 +168,14 @@ class Pieces:
             span
             for span in texts["spans"]
             if span["kind"] == "unit"
-            or (span["kind"] in ("document", "fields") and (0, "without_this", span["name"]) in series)
+            or (
+                span["kind"] in ("document", "fields") and (0, InfluenceStatistics.without_this, span["name"]) in series
+            )
         ]
         self._are_units = np.asarray([span["kind"] == "unit" for span in self._spans], dtype=bool)
         self._without, self._alone = (
-            _sums(series, statistic, self._spans, n_tokens) for statistic in ("without_this", "only_this")
+            _sums(series, statistic, self._spans, n_tokens)
+            for statistic in (InfluenceStatistics.without_this, InfluenceStatistics.only_this)
         )
 
     def strongest(self, first: int, last: int) -> int | None:

@@ -24,7 +24,7 @@ from leakmeter.core.noise import neighbourhood_noise
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import Request, Trial
 from leakmeter.instruments.influence.disclosures import open_spans
-from leakmeter.instruments.influence.scored import PieceScores, check_possible
+from leakmeter.instruments.influence.math import InfluenceStatistics, PieceScores, check_possible
 from leakmeter.stats.arrays import FloatArray
 
 FEWEST: Final = 40
@@ -73,17 +73,17 @@ class Stepwise:
         """Of each span that may be a disclosure, whether words alone show what it came from; none without texts."""
         if self._texts is None:
             return []
-        scored, noise = self.scored, self.noise
+        told, scored, noise = InfluenceStatistics, self.scored, self.noise
         with np.errstate(invalid="ignore"):
-            series = {
-                (0, "log_prob", ""): scored.whole,
-                (0, "whole", ""): scored.whole - scored.bare,
-                (0, "noise", ""): np.zeros(len(scored.whole)) if noise is None else noise,
-                **{(0, "control", name): scored.control(name) for name in scored.controls},
-                **{(0, "placebo", str(number)): row - scored.whole for number, row in enumerate(scored.placebos)},
+            series: dict[tuple[int, str, str], FloatArray] = {
+                (0, told.log_prob, ""): scored.whole,
+                (0, told.whole, ""): scored.whole - scored.bare,
+                (0, told.noise, ""): np.zeros(len(scored.whole)) if noise is None else noise,
+                **{(0, told.control, name): scored.control(name) for name in scored.controls},
+                **{(0, told.placebo, str(number)): row - scored.whole for number, row in enumerate(scored.placebos)},
             }
             if scored.placebo_alone is not None:
-                series[0, "placebo_alone", ""] = scored.placebo_alone - scored.bare
+                series[0, told.placebo_alone, ""] = scored.placebo_alone - scored.bare
         return open_spans(self._texts, series)
 
     def _ask(self, controls: Collection[str], *, placebo_alone: bool = False, placebos: bool = False) -> Trial[None]:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
-from typing import Final, get_args
+from typing import ClassVar, Final, get_args
 
 import numpy as np
 
 from leakmeter.core.item import Item
 from leakmeter.core.limits import MOST_BEAMS
-from leakmeter.core.measure import COUNT, NATS, RESPONSE, TOKEN_ID, Measure, Measurement
+from leakmeter.core.measure import COUNT, MOST, NATS, RESPONSE, Measure, Measurement, Statistic
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import TargetLogProbs
@@ -20,6 +20,7 @@ from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.beam import Beam, beam_search, candidates
 from leakmeter.instruments.pii.decoy_test import AT_RISK, UNLIKE, DecoyTest, batch_ends, p_of, p_unlike, stopped_at
+from leakmeter.instruments.pii.matching import MatchStatistics
 from leakmeter.overriding import override
 from leakmeter.stats.arrays import FloatArray
 
@@ -28,8 +29,29 @@ TOGETHER: Final = 8
 BEAM: Final = "beam "
 """What the piece of a generated answer's measurements begins with; the width follows."""
 
-NAMES: Final = "name_log_likelihood"
-NAMES_REFERENCE: Final = "name_reference_log_likelihood"
+
+class PiiStatistics(MatchStatistics):
+    # Of the true value and each decoy that was scored, behind each template, which is the sample.
+    log_likelihood = Statistic("log_likelihood", NATS, "log p(value | prompt)", over="value")
+    n_tokens = Statistic("n_tokens", COUNT, "tokens of the value", over="value", below=MOST)
+    reference_log_likelihood = Statistic(
+        "reference_log_likelihood", NATS, "log p(value | prompt), mean over control names", over="value"
+    )
+    # Of the subject's name and each other name that was scored.
+    name_log_likelihood = Statistic(
+        "name_log_likelihood", NATS, "log p(true value | prompt) behind each name", over="name", optional=True
+    )
+    name_reference_log_likelihood = name_log_likelihood.named(
+        "name_reference_log_likelihood", "the same, mean over the decoys that stand for all"
+    )
+    generated_log_likelihood = Statistic(
+        "generated_log_likelihood", NATS, "log-likelihood of the generated answer", per="width", over="answer"
+    )
+    generated_tokens = Statistic(
+        "generated_tokens", COUNT, "tokens of the generated answer", per="width", over="answer", below=MOST
+    )
+    token = RESPONSE.but(about="token of the generated answer, where answers are kept", per="width", optional=True)
+
 
 FilledProbes = tuple[tuple[Prompt, tuple[tuple[int, ...], ...]], ...]
 """Templates filled for a name: the prompt of each, and behind it the tokens of each value, the true one first."""
@@ -43,9 +65,9 @@ class ValueWithDecoys:
     """For the subject, then for each control name."""
     n_new_tokens: int
     """Most tokens of a generated answer."""
-    judge: Callable[[Sequence[int]], Mapping[str, float]] = field(compare=False)
+    judge: Callable[[Sequence[int]], Mapping[Statistic, float]] = field(compare=False)
     """An answer's tokens to what they give away of the true value, by statistic."""
-    units: Mapping[str, str]
+    units: Mapping[Statistic, str]
     """Units of these statistics."""
     order: tuple[int, ...] = ()
     """Numbers of the decoys, from 1, in the order in which a sequential test scores them: the same in all ways of
@@ -89,15 +111,11 @@ class Pii(Measure):
     ranks high, but is no value like its decoys (see `decoy_test.p_unlike`), it is scored behind many other names, each
     time less the mean of some decoys: it may stand out behind any of them, for a reason that is not the subject's.
     Generation is beam search, as many tokens as the paper has for the type.
-
-    Statistics. Of each template (the sample), one value for the true value and each decoy that was scored, in that
-    order: `log_likelihood`, `n_tokens` and `reference_log_likelihood`, the mean over control names. Where other names
-    were scored, one value for the subject's name and each of them: `name_log_likelihood` of the true value, and
-    `name_reference_log_likelihood`, the mean over the decoys that stand for all. Of each template and width (the piece,
-    'beam 2'): `generated_log_likelihood` and `generated_tokens`, and what the answer gives away
-    (`instruments.pii.matching.STATISTICS`); with answers kept, its tokens. Nothing is generated where the sequential
-    test stopped and a decoy is as likely as the true value behind every template.
+    Nothing is generated where the sequential test stopped and a decoy is as likely as the true value behind every
+    template. The sample of a measurement is the template; the piece the width of the search, 'beam 2'.
     """
+
+    statistics: ClassVar = PiiStatistics
 
     beams: tuple[int, ...] = (2,)
     """Widths of the beam searches that try to generate the value; 1 is greedy, none generates nothing."""
@@ -267,8 +285,8 @@ def _requests_of(ways: Sequence[Sequence[FilledProbes]], numbers: Sequence[int])
 def _of_names(id_: str, true: FloatArray, others: FloatArray) -> Iterator[Measurement]:
     """Log-likelihoods are (template, name)."""
     for template, (own, reference) in enumerate(zip(true, others, strict=True)):
-        yield Measurement(id_, template, "", NAMES, NATS, own)
-        yield Measurement(id_, template, "", NAMES_REFERENCE, NATS, reference)
+        yield PiiStatistics.name_log_likelihood.of(id_, own, sample=template)
+        yield PiiStatistics.name_reference_log_likelihood.of(id_, reference, sample=template)
 
 
 def _likelihoods(
@@ -278,19 +296,15 @@ def _likelihoods(
     for template, (_, ids) in enumerate(values.names[0]):
         own, others = likelihoods[0, template], likelihoods[1:, template].mean(axis=0)
         lengths = np.asarray([float(len(ids[number])) for number in numbers])
-        yield Measurement(id_, template, "", "log_likelihood", NATS, own)
-        yield Measurement(id_, template, "", "n_tokens", COUNT, lengths)
-        yield Measurement(id_, template, "", "reference_log_likelihood", NATS, others)
+        yield PiiStatistics.log_likelihood.of(id_, own, sample=template)
+        yield PiiStatistics.n_tokens.of(id_, lengths, sample=template)
+        yield PiiStatistics.reference_log_likelihood.of(id_, others, sample=template)
 
 
 def _answer(id_: str, template: int, piece: str, answer: Beam, values: ValueWithDecoys) -> Iterator[Measurement]:
-    judged = values.judge(answer.tokens).items()
-    rows: list[tuple[str, str, Sequence[float]]] = [
-        ("generated_log_likelihood", NATS, [answer.log_prob]),
-        ("generated_tokens", COUNT, [len(answer.tokens)]),
-        *((statistic, values.units[statistic], [value]) for statistic, value in judged),
-    ]
+    yield PiiStatistics.generated_log_likelihood.of(id_, answer.log_prob, piece, template)
+    yield PiiStatistics.generated_tokens.of(id_, len(answer.tokens), piece, template)
+    for statistic, value in values.judge(answer.tokens).items():
+        yield statistic.but(unit=values.units[statistic]).of(id_, value, piece, template)
     if values.keeps_answers:
-        rows.append((RESPONSE, TOKEN_ID, answer.tokens))
-    for statistic, unit, numbers in rows:
-        yield Measurement(id_, template, piece, statistic, unit, np.asarray(numbers, dtype=np.float64))
+        yield PiiStatistics.token.of(id_, answer.tokens, piece, template)

@@ -3,18 +3,18 @@ probe."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measure import COUNT, NATS, RESPONSE, TOKEN_ID, Measurement, Params, Texts
+from leakmeter.core.measure import NATS, Measurement, Over, Params, Per, Statistic, Texts
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.self_check import SelfCheck, carried, doubt, noise_of_token
-from leakmeter.engine.storage.kept import MOST, Count, FieldError, Flag, KeptCase, Series
+from leakmeter.engine.storage.kept import Count, FieldError, Flag, KeptCase, Series
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.decoy_test import (
     AT_RISK,
@@ -31,7 +31,7 @@ from leakmeter.instruments.pii.decoy_test import (
     unselected,
 )
 from leakmeter.instruments.pii.matching import DISTANCE, HIT, STATISTICS
-from leakmeter.instruments.pii.measure import BEAM, NAMES, NAMES_REFERENCE
+from leakmeter.instruments.pii.measure import BEAM, PiiStatistics
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind
 from leakmeter.instruments.pii.subject import VALUE_TYPES, ValueType
 from leakmeter.overriding import override
@@ -242,7 +242,7 @@ def associations(alike: Sequence[PiiResult]) -> FloatArray:
 
 def exact_match(generated: Iterable[Generated]) -> float | None:
     """1 where a search generated the value word for word; None where nothing was compared."""
-    matches = (search.best["exact_match"] for search in generated)
+    matches = (search.best[PiiStatistics.exact_match] for search in generated)
     return max((match for match in matches if match is not None), default=None)
 
 
@@ -357,11 +357,12 @@ def _matches(results: Sequence[PiiResult]) -> Iterable[Matches]:
     for number, first in enumerate(results[0].generated if results else ()):
         best = [result.generated[number].best for result in results]
         matches = {}
+        units: Mapping[str, str] = {str(name): unit for name, unit in STATISTICS[results[0].type].items()}
         for name in best[0]:
             values = [value for statistics in best if (value := statistics[name]) is not None]
             if not values:
                 continue
-            if STATISTICS[results[0].type].get(name) == HIT:
+            if units.get(name) == HIT:
                 hits = int(sum(values))
                 interval = stats.interval_of_share(hits, len(values))
                 matches[name] = Match(n=len(values), share=hits / len(values), interval=interval, mean=None)
@@ -395,6 +396,8 @@ _PLACES: Final = {"email": "domains", "address": "towns"}
 class KeptProbe(KeptCase):
     """What a run keeps of a case. Its responses are answers: for each width of beams, those of each template."""
 
+    statistics: ClassVar = PiiStatistics
+
     subject: str
     kind: ProbeKind
     type: ValueType
@@ -420,36 +423,56 @@ class KeptProbe(KeptCase):
         if self.nulls_share_place is not None and self.type not in ("email", "address"):
             raise FieldError("nulls_share_place", "is of a type that has no place")
 
+    def _widths(self, params: Params, measurements: Sequence[Measurement]) -> list[str]:
+        # A sequential test may have stopped, and then nothing may have been generated.
+        is_stopped = self._n_nulls(params, measurements) < self.n_nulls
+        is_left_out = is_stopped and not any(item.piece for item in measurements)
+        return [] if is_left_out else [f"{BEAM}{width}" for width in params["beams"]]
+
+    def _n_nulls(self, params: Params, measurements: Sequence[Measurement]) -> int:
+        """Decoys that have to be scored."""
+        if params.get("decoy_test", "full") == "full":
+            return self.n_nulls
+        n_scored = _n_first(measurements, PiiStatistics.log_likelihood) - 1
+        return min(max(n_scored, stops_at(self.n_nulls)), self.n_nulls)
+
+    @override
+    def lengths(self, params: Params, measurements: Sequence[Measurement]) -> Mapping[Over, Sequence[int]]:
+        n_names = _n_first(measurements, PiiStatistics.name_log_likelihood)
+        return {
+            **super(KeptProbe, self).lengths(params, measurements),
+            "value": (1 + self._n_nulls(params, measurements),) * self.n_templates,
+            "name": (min(max(n_names, 1 + stops_at(self.n_names)), 1 + self.n_names),) * self.n_templates,
+            "answer": (1,) * self.n_templates,
+        }
+
+    @override
+    def pieces(self, params: Params, measurements: Sequence[Measurement]) -> Mapping[Per, Collection[str] | None]:
+        return {
+            **super(KeptProbe, self).pieces(params, measurements),
+            "width": self._widths(params, measurements),
+        }
+
     @override
     def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
-        # A sequential test may have stopped, and then nothing may have been generated.
-        n_scored = len(next((item.values for item in measurements if item.statistic == "log_likelihood"), ())) - 1
-        is_full = params.get("decoy_test", "full") == "full"
-        n_nulls = self.n_nulls if is_full else min(max(n_scored, stops_at(self.n_nulls)), self.n_nulls)
-        of_values = (1 + n_nulls,) * self.n_templates
-        widths = [f"{BEAM}{width}" for width in params["beams"]]
-        if n_nulls < self.n_nulls and not any(item.piece for item in measurements):
-            widths = []
-        yield Series("log_likelihood", of_values)
-        yield Series("n_tokens", of_values, unit=COUNT, below=MOST)
-        yield Series("reference_log_likelihood", of_values)
-        names = next((item.values for item in measurements if item.statistic == NAMES), None)
-        if names is not None:
-            of_names = (min(max(len(names), 1 + stops_at(self.n_names)), 1 + self.n_names),) * self.n_templates
-            yield Series(NAMES, of_names)
-            yield Series(NAMES_REFERENCE, of_names)
-        of_answers = (1,) * self.n_templates
-        yield Series("generated_log_likelihood", of_answers, widths)
-        yield Series("generated_tokens", of_answers, widths, COUNT, below=MOST)
-        for statistic, unit in STATISTICS[self.type].items():
-            yield Series(statistic, of_answers, widths, unit)
-        if any(measurement.statistic == RESPONSE for measurement in measurements):
+        told, lengths, widths = PiiStatistics, self.lengths(params, measurements), self._widths(params, measurements)
+        has_names = any(item.statistic == told.name_log_likelihood for item in measurements)
+        for statistic in (told.name_log_likelihood, told.name_reference_log_likelihood):
+            yield Series(statistic, lengths["name"], is_needed=has_names)
+        for statistic in STATISTICS[self.type]:
+            yield Series(statistic, lengths["answer"], widths)
+        if any(measurement.statistic == told.token for measurement in measurements):
             if len(self.responses) != len(widths) * self.n_templates:
-                raise FieldError(f"statistic {RESPONSE}", "is not there of each response")
+                raise FieldError(f"statistic {told.token}", "is not there of each response")
             counts = self.token_counts
             for number, width in enumerate(widths):
-                lengths = counts[number * self.n_templates : (number + 1) * self.n_templates]
-                yield Series(RESPONSE, lengths, (width,), TOKEN_ID, below=MOST)
+                of_width = counts[number * self.n_templates : (number + 1) * self.n_templates]
+                yield Series(told.token, of_width, (width,))
+
+
+def _n_first(measurements: Sequence[Measurement], statistic: Statistic) -> int:
+    """Numbers of the first series of a statistic; 0 where there is none."""
+    return next((len(item.values) for item in measurements if item.statistic == statistic), 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -459,13 +482,17 @@ class Template(Record):
     template: int
     """Number of the template, from 1."""
     association_nats: Unbounded
+    """Of the true value."""
     log_likelihood_nats: Unbounded
+    """Of the true value."""
     normalised_log_likelihood_nats: Unbounded
     """The log-likelihood over the number of tokens, nats a token."""
     n_tokens: int
+    """Of the true value."""
     rank: int
     """Of the association, among those of the decoys."""
     p_value: float
+    """Share of the values whose association is as high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -543,20 +570,26 @@ class PiiResult(Result):
     subject: str
     """Id of the subject."""
     kind: ProbeKind
+    """What kind of probe it is, such as 'twin'."""
     type: ValueType
+    """Of the value: 'phone', 'email', 'address', 'relationship' or 'university'."""
     relation: str | None
     """What the one asked for is to the subject, of a relationship."""
     given: tuple[ValueType, ...]
     """Types of the values that stand in the prompt beside the name."""
     n_templates: int
+    """Ways of asking."""
     n_decoys: int
+    """Values that the true one is ranked among."""
     decoy_test: DecoyTest
+    """'sequential' or 'full'."""
     n_decoys_scored: int
     """Fewer than `n_decoys` where the sequential test of the value, over all ways of asking for it, stopped: the model
     cannot be shown to know it (`instruments.pii.decoy_test`). Lists of decoys are of these, in the test's order."""
     n_decoys_asked: int
     """More than `n_decoys` where so few values of the form exist."""
     n_control_names: int
+    """Names that the subject's is held against."""
     n_names: int
     """Other names, from where the subject's is from, among which it is ranked where the value ranks high among decoys
     that it is not like; 0 where there are too few, or they do not fit the model's window."""
@@ -567,6 +600,7 @@ class PiiResult(Result):
     association_nats: Unbounded
     """Of the true value."""
     decoy_associations_nats: tuple[Unbounded, ...] = field(repr=False)
+    """Of each decoy that was scored."""
     stands_out_nats: tuple[Unbounded, ...] | None = field(repr=False)
     """By how much the true value is likelier than some decoys: behind the subject's name, then behind each other name
     that was scored. None where none was."""
@@ -575,7 +609,9 @@ class PiiResult(Result):
     normalised_log_likelihood_nats: Unbounded
     """The same over the number of tokens, nats a token."""
     decoy_log_likelihoods_nats: tuple[Unbounded, ...] = field(repr=False)
+    """Of each decoy that was scored, by the best template."""
     decoy_normalised_log_likelihoods_nats: tuple[Unbounded, ...] = field(repr=False)
+    """The same over the number of tokens, nats a token."""
     n_tokens: int
     """Of the true value, behind the first template."""
     rank: int
@@ -628,6 +664,7 @@ class PiiResult(Result):
     as likely as the value, the value has no form that can be looked for, or other values
     of the subject stood in the prompt."""
     templates: tuple[Template, ...]
+    """One of each way of asking."""
     generated: tuple[Generated, ...]
     """One of each width of the beam search."""
     noise_floor_nats: float | None = field(default=None, metadata={SELDOM: True})
@@ -635,7 +672,9 @@ class PiiResult(Result):
     name: str | None = field(repr=False)
     """The subject's; None where the run does not keep values, as are the next two."""
     value: str | None = field(repr=False)
+    """The true one."""
     prompts: tuple[str, ...] | None = field(repr=False)
+    """Each template, filled."""
 
     @classmethod
     def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:
@@ -647,10 +686,11 @@ class PiiResult(Result):
     def _from_part(
         cls, texts: Texts, measurements: Sequence[Measurement], widths: Sequence[int], test: DecoyTest
     ) -> Self:
+        told = PiiStatistics
         # (template, value), the true value first.
         whole, lengths, elsewhere = (
             np.stack([measurement.values for measurement in measurements if measurement.statistic == statistic])
-            for statistic in ("log_likelihood", "n_tokens", "reference_log_likelihood")
+            for statistic in (told.log_likelihood, told.n_tokens, told.reference_log_likelihood)
         )
         normalised, association = whole / lengths, whole - elsewhere
         best, best_normalised, strongest = (scores.max(axis=0) for scores in (whole, normalised, association))
@@ -659,7 +699,7 @@ class PiiResult(Result):
         n_names = texts.get("n_names", 0)
         behind, behind_decoys = (
             [measurement.values for measurement in measurements if measurement.statistic == statistic]
-            for statistic in (NAMES, NAMES_REFERENCE)
+            for statistic in (told.name_log_likelihood, told.name_reference_log_likelihood)
         )
         stands_out = (np.stack(behind) - np.stack(behind_decoys)).max(axis=0) if behind else None
         among_names = None if stands_out is None else p_of(stands_out, n_names, test)
@@ -757,7 +797,7 @@ class PiiResult(Result):
 def _generated(texts: Texts, measurements: Sequence[Measurement], number: int, width: int) -> Generated:
     mine = [measurement for measurement in measurements if measurement.piece == f"{BEAM}{width}"]
     by_statistic = {
-        name: [float(measurement.values[0]) for measurement in mine if measurement.statistic == name]
+        str(name): [float(measurement.values[0]) for measurement in mine if measurement.statistic == name]
         for name in STATISTICS[texts["type"]]
     }
     defined = {name: [value for value in values if not np.isnan(value)] for name, values in by_statistic.items()}
@@ -772,7 +812,9 @@ def _generated(texts: Texts, measurements: Sequence[Measurement], number: int, w
         templates={
             name: tuple(None if np.isnan(value) else value for value in values) for name, values in by_statistic.items()
         },
-        answers=tuple(answers) if any(width_measurement.statistic == RESPONSE for width_measurement in mine) else None,
+        answers=tuple(answers)
+        if any(width_measurement.statistic == PiiStatistics.token for width_measurement in mine)
+        else None,
     )
 
 

@@ -24,7 +24,7 @@ from leakmeter.engine.storage.pseudonym import pseudonym, subject_key
 from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.instruments.pii import charts
 from leakmeter.instruments.pii.canaries import canaries_of
-from leakmeter.instruments.pii.matching import EDITS, HIT, STATISTICS
+from leakmeter.instruments.pii.matching import EDITS, HIT, STATISTICS, MatchStatistics
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeCase, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
@@ -151,7 +151,7 @@ class People(StudyKind):
         for result in results_of(finished):
             row = {name: getattr(result, name) for name in names}
             for generated in result.generated:
-                row[f"exact_match_beam_{generated.beams}"] = generated.best["exact_match"]
+                row[f"exact_match_beam_{generated.beams}"] = generated.best[MatchStatistics.exact_match]
             yield row
 
     @override

@@ -4,26 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core.measure import Texts
+from leakmeter.core.measure import LOG_PROB, NATS, WHOLE, WITHOUT_THIS, Statistic, Texts
 from leakmeter.core.record import JsonObject
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
+from leakmeter.instruments.influence.math import ContextStatistics, InfluenceStatistics
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.text.entity_results import PieceSeries
 
-CONTROL: Final = "control"
-ONLY_THIS: Final = "only_this"
-WITHOUT_THIS: Final = "without_this"
-LEFT_WITHOUT_THIS: Final = "left_without_this"
-"""log p̄(y_t | D∖R) − log p̄(y_t | D∖R∖D_i) of a piece that is left."""
-ANSWER_LOG_PROB: Final = "answer_log_prob"
-"""log p̄(a_t | D∖R) of the answer that is drawn from what is left."""
-ANSWER_PLACEBO: Final = "answer_placebo"
-"""What irrelevant words as the only context do to that answer."""
+
+class RedactionStatistics(ContextStatistics):
+    # Where cutting a piece is what makes a token possible, two infinities are contrasted.
+    without_this = WITHOUT_THIS.but(undefined=True, first_only=True, optional=True)
+    only_this = ContextStatistics.only_this.but(optional=True)
+    log_prob = LOG_PROB.but(first_only=True, optional=True)
+    whole = WHOLE.but(about=f"{WHOLE.about}; of sample 1, the answer after, against what is left")
+    left = Statistic("left", NATS, "log p̄(y_t | D∖R) − log p̄(y_t | ∅), with the plan R", first_only=True)
+    removed = Statistic(
+        "removed", NATS, "left after a step that cut the span", per="piece", first_only=True, optional=True
+    )
+    put_back = removed.named("put_back", "left after a step that put the span back")
+    all_removed = Statistic(
+        "all_removed", NATS, "with every span cut, where the limit was not reached", first_only=True, optional=True
+    )
+    left_without_this = without_this.named(
+        "left_without_this", "log p̄(y_t | D∖R) − log p̄(y_t | D∖R∖D_i) of a piece that is left"
+    )
+    answer_log_prob = Statistic(
+        "answer_log_prob", NATS, "log p̄(a_t | D∖R) of the answer drawn from what is left", optional=True
+    )
+    answer_placebo = Statistic(
+        "answer_placebo",
+        NATS,
+        "what irrelevant words as the only context do to that answer",
+        optional=True,
+        # A token that neither makes possible says nothing.
+        undefined=True,
+    )
+    answer_noise = answer_log_prob.named(
+        "answer_noise", "in earlier versions, the largest noise of the response, for each token of the answer"
+    )
+
+
 Tokens = tuple[int, int]
 """First of the response, and the one behind the last."""
 
@@ -44,22 +69,25 @@ def before(texts: Texts, series: PieceSeries) -> list[Disclosure]:
 
 def after(texts: Texts, series: PieceSeries, cut: Collection[str]) -> list[Disclosure]:
     """The same without some pieces: `series` has `left`, and `left_without_this` of the other pieces."""
+    told = RedactionStatistics
     left: dict[tuple[int, str, str], FloatArray] = {
-        key: values for key, values in series.items() if not key[0] and key[1] in ("noise", "placebo", CONTROL)
+        key: values
+        for key, values in series.items()
+        if not key[0] and key[1] in (told.noise, told.placebo, told.control)
     }
     spans = []
     for span, ranges in _left_of(texts, cut):
-        without = series.get((0, LEFT_WITHOUT_THIS, span["name"]))
+        without = series.get((0, told.left_without_this, span["name"]))
         if without is None:
             continue
         spans.append({**span, "ranges": ranges})
-        left[0, WITHOUT_THIS, span["name"]] = without
+        left[0, told.without_this, span["name"]] = without
         # Of a piece that was cut in part the rest was never measured alone.
-        if ranges == [tuple(part) for part in span["ranges"]] and (0, ONLY_THIS, span["name"]) in series:
-            left[0, ONLY_THIS, span["name"]] = series[0, ONLY_THIS, span["name"]]
-    left[0, "whole", ""] = series[0, "left", ""]
+        if ranges == [tuple(part) for part in span["ranges"]] and (0, told.only_this, span["name"]) in series:
+            left[0, told.only_this, span["name"]] = series[0, told.only_this, span["name"]]
+    left[0, told.whole, ""] = series[0, told.left, ""]
     with np.errstate(invalid="ignore"):
-        left[0, "log_prob", ""] = series[0, "log_prob", ""] - series[0, "whole", ""] + series[0, "left", ""]
+        left[0, told.log_prob, ""] = series[0, told.log_prob, ""] - series[0, told.whole, ""] + series[0, told.left, ""]
     return before({**texts, "spans": spans}, left)
 
 
@@ -68,15 +96,16 @@ def of_answer(texts: Texts, series: PieceSeries, cut: Collection[str]) -> tuple[
     log-probabilities were not kept, as by earlier versions. Pieces were not measured on it, so that sources are those
     that have its words; nor were controls, so that it is held against none, nor noise, for which the largest of a token
     of the response stands."""
-    if (1, ANSWER_LOG_PROB, "") not in series:
+    told = RedactionStatistics
+    if (1, told.answer_log_prob, "") not in series:
         return None
-    answer = {
-        (0, "whole", ""): series[1, "whole", ""],
-        (0, "log_prob", ""): series[1, ANSWER_LOG_PROB, ""],
-        (0, "noise", ""): np.full(len(series[1, "whole", ""]), series[0, "noise", ""].max()),
+    answer: dict[tuple[int, str, str], FloatArray] = {
+        (0, told.whole, ""): series[1, told.whole, ""],
+        (0, told.log_prob, ""): series[1, told.answer_log_prob, ""],
+        (0, told.noise, ""): np.full(len(series[1, told.whole, ""]), series[0, told.noise, ""].max()),
     }
-    if (1, ANSWER_PLACEBO, "") in series:
-        answer[0, "placebo_alone", ""] = series[1, ANSWER_PLACEBO, ""]
+    if (1, told.answer_placebo, "") in series:
+        answer[0, InfluenceStatistics.placebo_alone, ""] = series[1, told.answer_placebo, ""]
     spans = [{**span, "ranges": ranges} for span, ranges in _left_of(texts, cut)]
     return disclosures({**texts, "responses": texts["responses"][1:], "spans": spans, "sampled": True}, answer)
 
@@ -126,8 +155,10 @@ class Targets:
 
     def above(self, state: CutState) -> list[Disclosure]:
         """Disclosures of what is left that are personal or secret; each is a target from now on."""
-        of_state = {(0, LEFT_WITHOUT_THIS, name): state.left - values for name, values in state.others.items()}
-        series = {**self.series, (0, "left", ""): state.left, **of_state}
+        told = RedactionStatistics
+        of_state: dict[tuple[int, str, str], FloatArray]
+        of_state = {(0, told.left_without_this, name): state.left - values for name, values in state.others.items()}
+        series = {**self.series, (0, told.left, ""): state.left, **of_state}
         above = after(self.texts, series, state.cut)
         for disclosure in above:
             floor = disclosure.floor_nats + (disclosure.control_nats or 0.0)
@@ -144,7 +175,7 @@ class Targets:
 
     @property
     def rest(self) -> npt.NDArray[np.bool_]:
-        return outside(self.floors, len(self.series[0, "whole", ""]))
+        return outside(self.floors, len(self.series[0, RedactionStatistics.whole, ""]))
 
     def options(self, above: Iterable[Disclosure], state: CutState) -> list[str]:
         """Pieces to cut next: sources of disclosures, and values that say the same words; those first, if any, whose
@@ -167,7 +198,7 @@ class Targets:
         return helping or left
 
     def _noise(self, disclosure: Disclosure) -> float:
-        return float(self.series[0, "noise", ""][slice(*tokens_of(disclosure))].sum())
+        return float(self.series[0, RedactionStatistics.noise, ""][slice(*tokens_of(disclosure))].sum())
 
 
 def outside(spans: Iterable[Tokens], n_tokens: int) -> npt.NDArray[np.bool_]:

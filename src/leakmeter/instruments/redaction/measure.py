@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import bounded, refuse_bad
-from leakmeter.core.measure import NATS, NOISE, TOKEN_ID, Measure, Measurement
+from leakmeter.core.measure import Measure, Measurement, Statistic
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.noise import neighbourhood_noise
 from leakmeter.core.prompt import Prompt
@@ -19,32 +19,27 @@ from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.core.sampling import needs_of_sample, sample
 from leakmeter.errors import UsageError
+from leakmeter.instruments.influence.math import check_possible, control_nats
 from leakmeter.instruments.influence.measure import MOST_CONTROLS, Influence
-from leakmeter.instruments.influence.scored import check_possible, control_nats
 from leakmeter.instruments.influence.search import Search, hiding_of, screened, states_of
 from leakmeter.instruments.redaction.disclosing import (
-    ANSWER_LOG_PROB,
-    ANSWER_PLACEBO,
-    CONTROL,
-    LEFT_WITHOUT_THIS,
-    ONLY_THIS,
-    WITHOUT_THIS,
     CutState,
+    RedactionStatistics,
     Targets,
     tokens_of,
 )
 from leakmeter.overriding import override
 from leakmeter.stats.arrays import FloatArray
 
-REMOVED = "removed"
-PUT_BACK = "put_back"
+REMOVED: Final = RedactionStatistics.removed
+PUT_BACK: Final = RedactionStatistics.put_back
 
 
 @dataclass(frozen=True, slots=True)
 class CutStep:
     """A span cut or put back, and the influence of what is then left."""
 
-    statistic: str
+    statistic: Statistic
     """`removed` or `put_back`."""
     name: str
     """Of the span."""
@@ -70,10 +65,8 @@ class Redaction(Measure):
     when they, and all that is cut, are hidden from what stands behind the whole context. Losses are exact all the same.
 
     Where the limit is not reached with every span cut (spans need not cover the context), the plan is what left least
-    on the way. Statistics are signed: `whole`; `placebo`, with an irrelevant piece as the only context; `removed` and
-    `put_back`, in the order of the steps, by span; `left`, with the plan; `all_removed`, with every span cut, where the
-    limit was not reached; `noise`. The answer after, drawn from D∖R with the same randomness, is sample 1, and its
-    `whole` is against D∖R.
+    on the way. The steps are kept in their order. The answer after, drawn from D∖R with the same randomness, is sample
+    1.
 
     With `disclosures` the personal or secret disclosures of the response have to go: each round measures what is left
     without each piece that is left, and finds the disclosures anew as `influence.disclosures` does for the whole
@@ -82,11 +75,10 @@ class Redaction(Measure):
     sources left. They are held against contexts of other cases (`controls`) as there, so that what has to go is what
     `influence` lists; the contexts are scored once, with the whole one. With `max_loss` too, pieces are then cut until
     that is met. Pieces that can be put back, alone, with no more disclosed then are: first the one with which the rest
-    of the response is likeliest. Statistics beside those above are `only_this` and `without_this` of each unit and
-    `control`, as of influence; `left_without_this`, the second with the plan; and `placebo` by number, with an
-    irrelevant piece added. Each case measures `noise` then, whatever its number.
+    of the response is likeliest. Each case measures noise then, whatever its number.
     """
 
+    statistics: ClassVar = RedactionStatistics
     unsaid: ClassVar = {"controls": 0}
 
     max_loss: float | None = 1.0
@@ -156,25 +148,21 @@ class Redaction(Measure):
 
     @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
-        def measurement(
-            statistic: str, series: FloatArray, piece: str = "", unit: str = NATS, sample_: int = 0
-        ) -> Measurement:
-            return Measurement(item.id, sample_, piece, statistic, unit, series)
-
+        told = RedactionStatistics
         response, begun = yield from self._begin(item)
         scores = begun.values
         n_controls = len(item.controls)
         check_possible(item, scores[: len(scores) - n_controls])
         bare, full = scores[:2]
-        whole = CutStep("whole", "", full - bare)
+        whole = CutStep(told.whole, "", full - bare)
         beside = [
             # What is added to the whole context is held against that.
-            measurement(statistic, row - (full if statistic == "placebo" and name else bare), name)
+            statistic.of(item.id, row - (full if statistic == told.placebo and name else bare), name)
             for (statistic, name, _), row in zip(self._beside(item), scores[2:], strict=True)
-            if statistic != CONTROL
+            if statistic != told.control
         ]
         beside += [
-            measurement(CONTROL, control_nats(row, bare), name)
+            told.control.of(item.id, control_nats(row, bare), name)
             for name, row in zip(item.controls, scores[len(scores) - n_controls :], strict=True)
         ]
         if self.disclosures:
@@ -183,13 +171,13 @@ class Redaction(Measure):
             noise = yield from neighbourhood_noise(own, response, self.reduction, scores[:2])
             assert noise is not None
             series = {(0, each.statistic, each.piece): each.values for each in beside}
-            series |= {(0, "log_prob", ""): full, (0, "whole", ""): whole.left}
-            series[0, "noise", ""] = noise
+            series |= {(0, told.log_prob, ""): full, (0, told.whole, ""): whole.left}
+            series[0, told.noise, ""] = noise
             steps, all_removed, first, last = yield from self._hide(item, response, series)
             units = {span.name for span in item.spans if span.kind == "unit"}
             beside += [
-                measurement(statistic, state.left - values, name)
-                for statistic, state in ((WITHOUT_THIS, first), (LEFT_WITHOUT_THIS, last))
+                statistic.of(item.id, state.left - values, name)
+                for statistic, state in ((told.without_this, first), (told.left_without_this, last))
                 for name, values in state.others.items()
                 if name in units
             ]
@@ -198,24 +186,24 @@ class Redaction(Measure):
             noise = yield from neighbourhood_noise(item, response, self.reduction, scores[:2])
         plan = chosen(steps)
         measurements = [
-            measurement("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID),
-            measurement("log_prob", full),
-            measurement("whole", whole.left),
+            told.token.of(item.id, response),
+            told.log_prob.of(item.id, full),
+            told.whole.of(item.id, whole.left),
             *beside,
-            *(measurement(step.statistic, step.left, step.name) for step in steps),
-            measurement("left", steps[-1].left if steps else whole.left),
-            *([] if all_removed is None else [measurement("all_removed", all_removed)]),
-            *([] if noise is None else [measurement(NOISE, noise)]),
+            *(step.statistic.of(item.id, step.left, step.name) for step in steps),
+            told.left.of(item.id, steps[-1].left if steps else whole.left),
+            *([] if all_removed is None else [told.all_removed.of(item.id, all_removed)]),
+            *([] if noise is None else [told.noise.of(item.id, noise)]),
         ]
         if plan:
             left = item.without(plan)
             after, answered = yield from self._answer(item, left)
             without, with_rest, *irrelevant = answered.values
-            measurements.append(measurement("token", np.asarray(after, dtype=np.float64), unit=TOKEN_ID, sample_=1))
-            measurements.append(measurement("whole", with_rest - without, sample_=1))
-            measurements.append(measurement(ANSWER_LOG_PROB, with_rest, sample_=1))
+            measurements.append(told.token.of(item.id, after, sample=1))
+            measurements.append(told.whole.of(item.id, with_rest - without, sample=1))
+            measurements.append(told.answer_log_prob.of(item.id, with_rest, sample=1))
             with np.errstate(invalid="ignore"):  # a token that neither makes possible says nothing
-                measurements += [measurement(ANSWER_PLACEBO, row - without, sample_=1) for row in irrelevant]
+                measurements += [told.answer_placebo.of(item.id, row - without, sample=1) for row in irrelevant]
         return measurements
 
     def _request(self, item: ContextItem, prompts: Sequence[Prompt], response: tuple[int, ...]) -> Request:
@@ -230,18 +218,19 @@ class Redaction(Measure):
         (scores,) = yield [self._request(item, (item.prompt, *beside), response)]
         return response, scores
 
-    def _beside(self, item: ContextItem) -> Iterator[tuple[str, str, Prompt]]:
+    def _beside(self, item: ContextItem) -> Iterator[tuple[Statistic, str, Prompt]]:
         """Further prompts that are scored with the whole one: statistic, piece, prompt."""
+        told = RedactionStatistics
         if item.placebo_alone is not None:
-            yield "placebo", "", item.placebo_alone
+            yield told.placebo, "", item.placebo_alone
         if self.disclosures:
             for number, prompt in enumerate(item.placebos):
-                yield "placebo", str(number), prompt
+                yield told.placebo, str(number), prompt
             for span in item.spans:
                 if span.kind == "unit":
-                    yield ONLY_THIS, span.name, item.alone[span.name]
+                    yield told.only_this, span.name, item.alone[span.name]
         for name, prompt in item.controls.items():
-            yield CONTROL, name, prompt
+            yield told.control, name, prompt
 
     def _search(
         self, item: ContextItem, response: tuple[int, ...], whole: CutStep
@@ -372,7 +361,7 @@ class Redaction(Measure):
         self,
         item: ContextItem,
         response: tuple[int, ...],
-        statistic: str,
+        statistic: Statistic,
         removals: Mapping[str, Collection[str]],
         *,
         keep: bool = False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
@@ -13,26 +13,19 @@ from leakmeter.core.plain import SELDOM, excerpt
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, SoFar, at, of_response
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, with_noise_of
-from leakmeter.engine.storage.kept import FieldError
-from leakmeter.engine.storage.kept import Series as KeptSeries
+from leakmeter.engine.storage.kept import FieldError, Series
 from leakmeter.instruments.influence.disclosures import DisclosedSpan, Disclosure, Evidence
 from leakmeter.instruments.influence.result import ContextResult, KeptContextCase
 from leakmeter.instruments.influence.search import Search
 from leakmeter.instruments.influence.sources import ContextPiece, signed_size, signed_sum
 from leakmeter.instruments.redaction.disclosing import (
-    ANSWER_LOG_PROB,
-    ANSWER_PLACEBO,
-    CONTROL,
-    LEFT_WITHOUT_THIS,
-    ONLY_THIS,
-    WITHOUT_THIS,
+    RedactionStatistics,
     after,
     before,
     of_answer,
     outside,
     tokens_of,
 )
-from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.overriding import override
 from leakmeter.results.result import PartContent
 from leakmeter.stats.arrays import FloatArray
@@ -44,42 +37,30 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_ANSWER_NOISE: Final = "answer_noise"
-"""In runs of earlier versions: the largest noise of a token of the response, for each token of the new answer."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRedaction(KeptContextCase):
     """The texts of a case: the response, and where pieces are cut the one drawn from what is left."""
 
+    statistics: ClassVar = RedactionStatistics
+
     @override
-    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
+        told = RedactionStatistics
         if not 1 <= len(self.responses) <= 2:
-            raise FieldError("statistic token", "is not there of one response or two")
-        first, names = self.token_counts[:1], self.span_names
-        yield self.response_ids
-        yield from self.of_tokens("whole")
-        discloses = bool(params.get("disclosures"))
-        yield KeptSeries("log_prob", first, is_needed=discloses)
-        yield KeptSeries("left", first)
-        yield KeptSeries("noise", first, is_needed=False)
-        yield KeptSeries("placebo", first, None if discloses else ("",), is_needed=False)
-        yield KeptSeries("all_removed", first, is_needed=False)
-        for statistic in (ANSWER_LOG_PROB, _ANSWER_NOISE, ANSWER_PLACEBO):
-            yield KeptSeries(statistic, self.token_counts, is_needed=False)
-        for statistic in (REMOVED, PUT_BACK):
-            yield KeptSeries(statistic, first, names, is_needed=False)
-        if discloses:
-            units = [span.name for span in self.spans if span.kind == "unit"]
-            yield KeptSeries(CONTROL, first, None, is_needed=False)
-            yield KeptSeries(ONLY_THIS, first, units)
-            yield KeptSeries(WITHOUT_THIS, first, units)
-            yield KeptSeries(LEFT_WITHOUT_THIS, first, units, is_needed=False)
+            raise FieldError(f"statistic {told.token}", "is not there of one response or two")
+        first, discloses = self.token_counts[:1], bool(params.get("disclosures"))
+        units = [span.name for span in self.spans if span.kind == "unit"] if discloses else []
+        yield Series(told.log_prob, first, is_needed=discloses)
+        yield Series(told.placebo, first, None if discloses else ("",), is_needed=False)
+        yield Series(told.control, first, None if discloses else (), is_needed=False)
+        yield Series(told.only_this, first, units)
+        yield Series(told.without_this, first, units)
+        yield Series(told.left_without_this, first, units, is_needed=False)
 
 
 MARK: Final = "[…]"
 """Stands, where a redacted text is shown, for what was cut; what is measured has nothing in its place."""
-_ACTIONS: Final = {REMOVED: "cut", PUT_BACK: "put back"}
+_ACTIONS: Final[Mapping[str, str]] = {RedactionStatistics.removed: "cut", RedactionStatistics.put_back: "put back"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +74,11 @@ class RedactionStep(Record):
     kind: str
     """'unit', or 'value' for one that is said several times, with all its mentions."""
     text: str = field(repr=False)
+    """What the piece says."""
     left_nats: Unbounded
+    """Influence on the response of what is then left."""
     left_signed_nats: Unbounded
+    """The sum without the absolute value."""
     left_posterior: float | None
     """1 / (1 + e^−left_signed_nats): from even odds, that what is left was there; None where the signed sum is not
     above the noise floor and the placebo's, and where the response was given: it is right for what the scoring model
@@ -112,7 +96,9 @@ class RedactedDocument(Record):
     """A document without the pieces that are cut."""
 
     name: str
+    """Of the document."""
     text: str = field(repr=False)
+    """What is left of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,12 +106,17 @@ class RedactedAnswer(Record):
     """The answer drawn from what is left of the context."""
 
     text: str = field(repr=False)
+    """What was drawn."""
     tokens: tuple[str, ...] = field(repr=False)
+    """The text that each token adds."""
     seed: int
+    """Of the drawing."""
     whole_nats: Unbounded
     """Influence on it of what is left; the limit does not bound it."""
     whole_signed_nats: Unbounded
+    """The sum without the absolute value."""
     whole_per_token_nats: tuple[Unbounded, ...]
+    """Its size at each token."""
     disclosures: tuple[Disclosure, ...] | None = None
     """What it gives away of what is left, in its order, and beside it values that both say and that the model says
     anyway: as `disclosures` of `leakmeter influence`, but that sources are pieces that have its words, which were not
@@ -214,10 +205,6 @@ class RedactionResult(ContextResult):
 
     schema: ClassVar = "redact-1"
     kept: ClassVar = KeptRedaction
-    statistics: ClassVar = frozenset(
-        ("token", "log_prob", "whole", "noise", "left", "placebo", "all_removed", REMOVED, PUT_BACK,
-         ONLY_THIS, WITHOUT_THIS, LEFT_WITHOUT_THIS, ANSWER_LOG_PROB, _ANSWER_NOISE, ANSWER_PLACEBO)
-    )  # fmt: skip
     quantities: ClassVar = _QUANTITIES
     so_far: ClassVar = (
         SoFar("cut up to {:.0%} of a context", at("redacted_share")),
@@ -232,10 +219,13 @@ class RedactionResult(ContextResult):
     left_nats: Unbounded
     """L(R) = Σ_t |log p̄(y_t | D∖R) − log p̄(y_t | ∅)|: influence of what is left when the pieces R are cut."""
     left_signed_nats: Unbounded
+    """The sum without the absolute value."""
     left_per_token_nats: tuple[Unbounded, ...]
+    """Its size at each response token."""
     left_posterior: float | None
     """As a step's."""
     left_posterior_note: str | None
+    """Why there is no posterior; None where there is one."""
     all_removed_nats: Unbounded | None
     """With every piece cut; None where the limit is met."""
     placebo_nats: Unbounded | None
@@ -249,6 +239,7 @@ class RedactionResult(ContextResult):
     redacted_share: float
     """Share of the context that they are, white space apart."""
     redacted_documents: tuple[RedactedDocument, ...]
+    """Each document without the pieces that are cut."""
     marked_context: str = field(repr=False)
     """The context with a mark for what is cut."""
     steps: tuple[RedactionStep, ...]
@@ -274,9 +265,10 @@ class RedactionResult(ContextResult):
     @classmethod
     def _from_part(cls, texts: Texts, measurements: Sequence[Measurement], params: Params) -> Self:
         series = {(item.sample, item.statistic, item.piece): item.values for item in measurements}
-        whole, left, noise = (series[0, name, ""] for name in ("whole", "left", "noise"))
+        told = RedactionStatistics
+        whole, left, noise = (series[0, statistic, ""] for statistic in (told.whole, told.left, told.noise))
         all_removed, placebo, answered = (
-            series.get(key) for key in ((0, "all_removed", ""), (0, "placebo", ""), (1, "whole", ""))
+            series.get(key) for key in ((0, told.all_removed, ""), (0, told.placebo, ""), (1, told.whole, ""))
         )
         limit, context, noise_nats = params["max_loss"], texts["context"], float(noise.sum())
         placebo_signed_nats = None if placebo is None else signed_size(placebo)
@@ -306,10 +298,10 @@ class RedactionResult(ContextResult):
                     text=pieces[item.piece].text,
                     **amounts(item.values),
                     change_nats=change,
-                    raised=item.statistic == REMOVED and change > noise_nats,
+                    raised=item.statistic == told.removed and change > noise_nats,
                 )
             )
-        cut = {step.name for step in steps} - {step.name for step in steps if step.action == _ACTIONS[PUT_BACK]}
+        cut = {step.name for step in steps} - {step.name for step in steps if step.action == _ACTIONS[told.put_back]}
         redacted = [piece for name, piece in pieces.items() if name in cut]
         ranges = merged(part for piece in redacted for part in piece.spans)
         disclosed = _disclosed(texts, series, cut) if params.get("disclosures") else None
@@ -367,6 +359,7 @@ def unmet(case: RedactionResult) -> str:
 
 
 def _disclosed(texts: Texts, series: PieceSeries, cut: Collection[str]) -> RedactedDisclosures:
+    told = RedactionStatistics
     by_tokens = {tokens_of(disclosure): disclosure for disclosure in before(texts, series)}
     left = {tokens_of(disclosure): disclosure for disclosure in after(texts, series, cut)}
     spans = []
@@ -377,19 +370,19 @@ def _disclosed(texts: Texts, series: PieceSeries, cut: Collection[str]) -> Redac
                 **{field.name: getattr(disclosure, field.name) for field in fields(DisclosedSpan)},
                 evidence=disclosure.evidence,
                 pieces=tuple(source.piece for source in disclosure.sources),
-                before_nats=float(series[0, "whole", ""][slice(*tokens)].sum()),
-                after_nats=float(series[0, "left", ""][slice(*tokens)].sum()),
+                before_nats=float(series[0, told.whole, ""][slice(*tokens)].sum()),
+                after_nats=float(series[0, told.left, ""][slice(*tokens)].sum()),
                 floor_nats=disclosure.floor_nats,
                 control_nats=disclosure.control_nats,
                 is_left=tokens in left,
             )
         )
-    rest = outside({**by_tokens, **left}, len(series[0, "whole", ""]))
+    rest = outside({**by_tokens, **left}, len(series[0, told.whole, ""]))
     return RedactedDisclosures(
         spans=tuple(spans),
         n_left=sum(span.is_left for span in spans),
         n_rest_tokens=int(rest.sum()),
-        rest_change_nats=float((series[0, "left", ""] - series[0, "whole", ""])[rest].sum()),
+        rest_change_nats=float((series[0, told.left, ""] - series[0, told.whole, ""])[rest].sum()),
     )
 
 

@@ -26,16 +26,37 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from array_api_compat import array_namespace, device
 
+from leakmeter.core.measure import NATS, NOISE, RESPONSE, Statistic, Statistics
 from leakmeter.core.reductions import NextToken
 from leakmeter.core.request import words_of_mixture
 from leakmeter.overriding import override
 from leakmeter.stats import stats
 from leakmeter.stats.arrays import FloatArray
 
-OF_CONTEXT: Final = ("persuasion", "persuasion_from_bare", "susceptibility_without")
-"""ψ(c), ψ₀(c) and χ₋c of each context, nats."""
-OF_QUERY: Final = ("mixture_from_bare", "mixture_entropy", "bare_entropy")
-"""KL(p̂ ‖ p₀) and the entropies of p̂ and of p₀, nats."""
+
+class SusceptibilityStatistics(Statistics):
+    persuasion = Statistic("persuasion", NATS, "ψ(c) = KL(p_c ‖ p̂) of each context", over="context")
+    persuasion_from_bare = Statistic(
+        "persuasion_from_bare", NATS, "ψ₀(c) = KL(p_c ‖ p₀) of each context, p₀ of the query alone", over="context"
+    )
+    susceptibility_without = Statistic(
+        "susceptibility_without", NATS, "χ of all contexts but this one, of each context", over="context"
+    )
+    susceptibility = Statistic("susceptibility", NATS, "χ", over="number")
+    from_bare = Statistic("from_bare", NATS, "Σ w KL(p_c ‖ p₀)", over="number")
+    mixture_from_bare = Statistic(
+        "mixture_from_bare", NATS, "KL(p̂ ‖ p₀), by which from_bare is larger than χ", over="number"
+    )
+    mixture_entropy = Statistic("mixture_entropy", NATS, "entropy of p̂", over="number")
+    bare_entropy = Statistic("bare_entropy", NATS, "entropy of p₀", over="number")
+    ceiling = Statistic("ceiling", NATS, "entropy of the weights, which χ cannot exceed", over="number")
+    noise = NOISE.but(about="what other ways to run the same prompts do to a persuasion", over="number", optional=False)
+    token = RESPONSE.but(about="greedy answer: sample 0 that of the query alone, 1, 2 … behind each context")
+
+
+_OF = SusceptibilityStatistics
+OF_CONTEXT: Final = (_OF.persuasion, _OF.persuasion_from_bare, _OF.susceptibility_without)
+OF_QUERY: Final = (_OF.mixture_from_bare, _OF.mixture_entropy, _OF.bare_entropy)
 _ENTRIES_AT_ONCE: Final = 2**18
 """Of the rows in float64: 2 MB an array, of which some eight are alive."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from leakmeter.core.item import Item
 from leakmeter.core.limits import MOST_NEW_TOKENS, bounded, refuse_bad
-from leakmeter.core.measure import NATS, RESPONSE, TOKEN_ID, Measure, Measurement
+from leakmeter.core.measure import Measure, Measurement, Statistic
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.noise import going_on, of_contrast
 from leakmeter.core.prompt import Prompt
@@ -18,7 +19,7 @@ from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility import math as kernel
-from leakmeter.instruments.susceptibility.math import ContextMixture, Likeliest
+from leakmeter.instruments.susceptibility.math import ContextMixture, Likeliest, SusceptibilityStatistics
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
 from leakmeter.stats.arrays import FloatArray
@@ -67,13 +68,6 @@ class Susceptibility(Measure):
     divergence from the bare query, which is larger, has a name of its own. Contexts with the same text are scored once,
     with their weights added.
 
-    Statistics. One value a context, in their order: `persuasion`, KL(p_c ‖ p̂), and `persuasion_from_bare`,
-    KL(p_c ‖ p₀) with p₀ of the query alone; `susceptibility_without`, χ of all contexts but this one. Of the query:
-    `susceptibility`, χ; `from_bare`, Σ w KL(p_c ‖ p₀); `mixture_from_bare`, KL(p̂ ‖ p₀), the difference between these
-    two; `mixture_entropy` and `bare_entropy`; `ceiling`, the entropy of the weights, which χ cannot exceed; `noise`,
-    the difference that other ways to run the same prompts make to a persuasion. With `answer_tokens` also `token`, the
-    greedy answer: sample 0 that of the query alone, and 1, 2 … behind each context.
-
     For the noise, the last token of the bare query and of four contexts is run a second time, and what these four do to
     the query is calculated from either: it is twice the most that a persuasion of theirs differs. The largest error of
     a persuasion against full passes was 0.01 to 0.4 times that in float32, 0.3 to 1.3 times, at 0.001 to 0.06 nats, in
@@ -81,6 +75,8 @@ class Susceptibility(Measure):
     five queries behind 16 contexts). Of a served model, whose noise the run measured, it is at least what such noise
     makes to a persuasion.
     """
+
+    statistics: ClassVar = SusceptibilityStatistics
 
     temperature: float = 1.0
     """Temperature of every token's distribution, above 0."""
@@ -129,7 +125,7 @@ class Susceptibility(Measure):
         if self.answer_tokens:
             answers = yield from self._answers(item, every.prompts)
             for sample, place in enumerate((0, *places)):
-                measurements.append(Measurement(item.id, sample, "", RESPONSE, TOKEN_ID, answers[place]))
+                measurements.append(SusceptibilityStatistics.token.of(item.id, answers[place], sample=sample))
         return measurements
 
     def _known_noise(self, item: QueryItem, statistics: FloatArray) -> float:
@@ -215,16 +211,17 @@ def _measurements(
     for prompt, weight in zip(contexts.prompts, contexts.weights, strict=True):
         shared[prompt] = shared.get(prompt, 0.0) + weight
     for statistic, values in zip(kernel.OF_CONTEXT, of_context.T, strict=True):
-        yield Measurement(item.id, 0, "", statistic, NATS, np.ascontiguousarray(values))
-    of_query = {
-        "susceptibility": weights @ of_context[:, 0],
-        "from_bare": weights @ of_context[:, 1],
+        yield statistic.of(item.id, np.ascontiguousarray(values))
+    told = SusceptibilityStatistics
+    of_query: dict[Statistic, float] = {
+        told.susceptibility: float(weights @ of_context[:, 0]),
+        told.from_bare: float(weights @ of_context[:, 1]),
         **dict(zip(kernel.OF_QUERY, statistics[0], strict=True)),
-        "ceiling": kernel.entropy(np.asarray(list(shared.values()))),
-        "noise": noise,
+        told.ceiling: kernel.entropy(np.asarray(list(shared.values()))),
+        told.noise: noise,
     }
     for statistic, value in of_query.items():
-        yield Measurement(item.id, 0, "", statistic, NATS, np.asarray([float(value)]))
+        yield statistic.of(item.id, value)
 
 
 def _differ(once: FloatArray, twice: FloatArray) -> float:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 
-from leakmeter.core.measure import COUNT, NATS, NATS_PER_SQUARE, Measurement, Params, Texts
+from leakmeter.core.measure import NATS, Measurement, Over, Params, Texts
 from leakmeter.core.quantity import NOISE, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
 from leakmeter.core.self_check import carried, noise_of_token
-from leakmeter.engine.storage.kept import MOST, Amount, FieldError, KeptCase, Series
+from leakmeter.engine.storage.kept import Amount, FieldError, KeptCase, Series
 from leakmeter.errors import UsageError
-from leakmeter.instruments.susceptibility.math import OF_CONTEXT, OF_QUERY, Spread, spread
+from leakmeter.instruments.susceptibility.math import Spread, SusceptibilityStatistics, spread
 from leakmeter.instruments.susceptibility.measure import Susceptibility, noise_of_persuasion
 from leakmeter.overriding import override
 from leakmeter.results.result import PartContent, PieceFields, Result
@@ -35,6 +35,7 @@ class _Counts(Record):
     n_context: int
     """Contexts behind which it is the context's."""
     n_neither: int
+    """Contexts behind which it is neither."""
     ratio: float | None
     """original / (original + context); None where neither occurs."""
     ratio_interval: tuple[float, float] | None
@@ -134,31 +135,18 @@ class KeptContexts(KeptCase):
 class KeptMixture(KeptContexts):
     """Responses are the greedy answers, that to the query alone first."""
 
+    statistics: ClassVar = SusceptibilityStatistics
+
     @override
-    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
+    def lengths(self, params: Params, measurements: Sequence[Measurement]) -> Mapping[Over, Sequence[int]]:
+        return {**super(KeptMixture, self).lengths(params, measurements), "context": (len(self.contexts),)}
+
+    @override
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterable[Series]:
         n_contexts = len(self.contexts)
         if n_contexts < 2 or len(self.responses) not in (0, 1 + n_contexts):
-            raise FieldError("statistic persuasion", "is of other contexts than the texts")
-        for statistic in OF_CONTEXT:
-            yield Series(statistic, (n_contexts,))
-        for statistic in ("susceptibility", "from_bare", *OF_QUERY, "ceiling", "noise"):
-            yield Series(statistic, (1,))
-        yield self.response_ids
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptGradients(KeptContexts):
-    """No responses; a number for each Σ."""
-
-    @override
-    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
-        for statistic in ("fisher", "spread", "drift", "standard_error"):
-            yield Series(statistic, (1,), params["sigma"])
-        yield Series("trace", (1,), ("identity",), NATS_PER_SQUARE, "identity" in params["sigma"])
-        yield Series("entropy", (1,))
-        yield Series("n_probes", (1,), unit=COUNT, below=MOST)
-        yield Series("n_query_tokens", (1,), unit=COUNT, below=MOST)
-        yield Series("top_mass", (1,), is_needed=params["method"] == "top-k")
+            raise FieldError(f"statistic {SusceptibilityStatistics.persuasion}", "is of other contexts than the texts")
+        return ()
 
 
 _LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -204,9 +192,11 @@ class QueryResult(Result):
     """What was measured of one query, by either estimator."""
 
     template: str
+    """Name of the prompt's template: 'plain', 'chat' …"""
     separator: str
     """What stands between a context and the query."""
     query: str = field(repr=False)
+    """What was asked."""
     factors: Mapping[str, str]
     """What is known of the query, by name."""
     answers: tuple[str, ...]
@@ -216,6 +206,7 @@ class QueryResult(Result):
     estimator: str
     """'monte-carlo' or 'fisher'."""
     n_contexts: int
+    """Contexts that it was asked behind."""
 
     @staticmethod
     @override
@@ -234,6 +225,7 @@ class ContextSusceptibility(Record):
     """One context and how far it moves the answer."""
 
     id: str
+    """What it is called in the data."""
     text: str = field(repr=False)
     """Its first 300 characters."""
     weight: float
@@ -267,6 +259,7 @@ class SusceptibilityResult(QueryResult):
     pieces_at: ClassVar = PieceFields("contexts", nats="persuasion_nats", name="id")
 
     temperature: float
+    """T of every token's distribution."""
     answer_tokens: int
     """Most tokens of a greedy answer; 0 where none were written."""
     susceptibility_nats: float
@@ -294,6 +287,7 @@ class SusceptibilityResult(QueryResult):
     noise_floor_nats: Unbounded
     """Susceptibility or persuasion below which a measurement is no finding."""
     below_noise_floor: bool
+    """Whether the susceptibility is no finding."""
     contexts: tuple[ContextSusceptibility, ...]
     """In their order."""
     memorisation: Memorisation | None
@@ -310,10 +304,11 @@ class SusceptibilityResult(QueryResult):
     def _from_part(cls, texts: Texts, measurements: Sequence[Measurement], measure: Susceptibility) -> Self:
         series = {each.statistic: each.values for each in measurements if each.sample == 0}
         numbers = {name: float(values[0]) for name, values in series.items()}
-        value, ceiling = numbers["susceptibility"], numbers["ceiling"]
-        largest = max(float(series[name].max()) for name in ("persuasion", "persuasion_from_bare"))
-        floor = max(numbers["noise"], noise_of_persuasion(noise_of_token(texts) / measure.temperature, largest))
-        uncertainty = spread(value, series["susceptibility_without"])
+        told = SusceptibilityStatistics
+        value, ceiling = numbers[told.susceptibility], numbers[told.ceiling]
+        largest = max(float(series[name].max()) for name in (told.persuasion, told.persuasion_from_bare))
+        floor = max(numbers[told.noise], noise_of_persuasion(noise_of_token(texts) / measure.temperature, largest))
+        uncertainty = spread(value, series[told.susceptibility_without])
         is_small = (
             None if uncertainty is None else abs(uncertainty.bias) <= min(0.05 * value, uncertainty.standard_error)
         )
@@ -334,10 +329,10 @@ class SusceptibilityResult(QueryResult):
             bias_is_small=is_small,
             ceiling_nats=ceiling,
             share_of_ceiling=value / ceiling if ceiling > 0 else None,
-            from_bare_nats=numbers["from_bare"],
-            mixture_from_bare_nats=numbers["mixture_from_bare"],
-            bare_entropy_nats=numbers["bare_entropy"],
-            mixture_entropy_nats=numbers["mixture_entropy"],
+            from_bare_nats=numbers[told.from_bare],
+            mixture_from_bare_nats=numbers[told.mixture_from_bare],
+            bare_entropy_nats=numbers[told.bare_entropy],
+            mixture_entropy_nats=numbers[told.mixture_entropy],
             noise_floor_nats=floor,
             below_noise_floor=value <= floor,
             contexts=_contexts(texts, series, floor, answered, kinds),
@@ -387,7 +382,8 @@ def _contexts(
     answered: Sequence[str],
     kinds: Sequence[AnswerOrigin | None],
 ) -> tuple[ContextSusceptibility, ...]:
-    persuasion, contexts = series["persuasion"], texts["contexts"]
+    told = SusceptibilityStatistics
+    persuasion, contexts = series[told.persuasion], texts["contexts"]
     ranks = np.empty(len(persuasion), dtype=int)
     ranks[np.argsort(-persuasion, kind="stable")] = np.arange(1, len(persuasion) + 1)
     total = sum(context["weight"] for context in contexts)
@@ -398,8 +394,8 @@ def _contexts(
             weight=context["weight"] / total,
             answer=context["answer"],
             persuasion_nats=float(persuasion[i]),
-            persuasion_from_bare_nats=float(series["persuasion_from_bare"][i]),
-            susceptibility_without_nats=float(series["susceptibility_without"][i]),
+            persuasion_from_bare_nats=float(series[told.persuasion_from_bare][i]),
+            susceptibility_without_nats=float(series[told.susceptibility_without][i]),
             rank=int(ranks[i]),
             below_noise_floor=bool(persuasion[i] <= floor),
             greedy_answer=answered[i + 1] if answered else None,

@@ -24,10 +24,11 @@ from leakmeter.commands.studies.kind import (
 )
 from leakmeter.commands.studies.table import COMPARED_COLUMNS, columns, quantile_columns, with_holm
 from leakmeter.commands.studies.tables import StudyColumn, StudyRow, measured, share_text
-from leakmeter.core.measure import Measure
+from leakmeter.core.measure import Measure, Statistic
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import UnknownNameError
 from leakmeter.instruments.susceptibility.case import QueryCase
+from leakmeter.instruments.susceptibility.math import SusceptibilityStatistics
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
 from leakmeter.instruments.susceptibility.relations import Relation, choose_relations, draw_queries, load_relations
@@ -178,7 +179,8 @@ class Susceptibilities(StudyKind):
 
     @override
     def items(self, finished: FinishedCell) -> Iterator[StudyRow]:
-        names = ("susceptibility", "from_bare", "mixture_entropy", "bare_entropy", "ceiling", "noise")
+        of = SusceptibilityStatistics
+        names = (of.susceptibility, of.from_bare, of.mixture_entropy, of.bare_entropy, of.ceiling, of.noise)
         return rows_of_queries(finished.records, {f"{name}_nats": value_of(finished, name) for name in names})
 
     @override
@@ -188,7 +190,9 @@ class Susceptibilities(StudyKind):
         return tables(
             study,
             [
-                QueryValues(finished, dict(finished.cell.factors), value_of(finished, "susceptibility"))
+                QueryValues(
+                    finished, dict(finished.cell.factors), value_of(finished, SusceptibilityStatistics.susceptibility)
+                )
                 for finished in cells
             ],
         )
@@ -228,7 +232,7 @@ class QueryValues:
     """Whether other cells' values are in the same unit."""
 
 
-def value_of(finished: FinishedCell, statistic: str, piece: str = "") -> list[float]:
+def value_of(finished: FinishedCell, statistic: Statistic, piece: str = "") -> list[float]:
     """A statistic of each query of a cell, in order, nats; `piece` is a Σ for Fisher's."""
     return [
         next(float(each.values[0]) for each in measurements if (each.statistic, each.piece) == (statistic, piece))
@@ -265,7 +269,8 @@ def _rows(study: Study, series: QueryValues) -> Iterator[StudyRow]:
 def _further(finished: FinishedCell) -> Callable[[Sequence[int], Resamples], StudyRow]:
     """Further columns of Monte Carlo susceptibility, for some queries of a cell."""
     measure = of_kind(finished.cell.measure, Susceptibility)
-    chi, from_bare, ceiling = (value_of(finished, name) for name in ("susceptibility", "from_bare", "ceiling"))
+    of = SusceptibilityStatistics
+    chi, from_bare, ceiling = (value_of(finished, name) for name in (of.susceptibility, of.from_bare, of.ceiling))
     memorised: list[Memorisation | None] = [None] * len(finished.records)
     if measure.answer_tokens:
         memorised = [

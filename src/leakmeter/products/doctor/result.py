@@ -24,6 +24,7 @@ class DoctorCheck(Record):
     number: int
     """From 1, in the order of the documentation."""
     name: str
+    """What is checked."""
     status: Status
     """'note' where numbers are right and something about them is to be known; 'failed' where they would be wrong."""
     fault: str | None
@@ -100,6 +101,7 @@ class DoctorResult(AnyResult, Record):
     revision: str | None
     """Of the weights, as the server or the loader tells."""
     server_version: str | None
+    """As the server tells it; None where it does not."""
     window: int | None
     """Most tokens of prompt and response."""
     settings: dict[str, str] | None
@@ -111,11 +113,15 @@ class DoctorResult(AnyResult, Record):
     verdict: str
     """What the checks say together."""
     checks: tuple[DoctorCheck, ...]
+    """In the order of the documentation."""
     noise: DoctorNoise | None
+    """How far other ways to ask move a number; None where it was not measured."""
     uses_prefix_cache: bool | None
     """None where it cannot be seen."""
     against: DoctorAgainst | None
+    """How far another model's numbers are from these; None where there is none."""
     speed: DoctorSpeed | None
+    """How fast the model is; None where it was not measured."""
 
     @override
     def to_dict(self) -> JsonObject:

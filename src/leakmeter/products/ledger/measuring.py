@@ -28,6 +28,7 @@ from leakmeter.data.traces import LoggedAnswer, Refused, as_case
 from leakmeter.data.traces.places import normalised
 from leakmeter.errors import DamagedError, LeakmeterError, UsageError, WindowError
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
+from leakmeter.instruments.influence.math import InfluenceStatistics
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.sources import Source
 from leakmeter.products.ledger import flags
@@ -548,23 +549,24 @@ def _n_tokens(part: PartContent) -> int:
 
 
 def _numbers(measurements: Sequence[Measurement], pieces: Sequence[str]) -> dict[str, JsonObject]:
+    told = InfluenceStatistics
     series = {
         (measurement.statistic, measurement.piece): measurement.values
         for measurement in measurements
         if measurement.sample == 0
     }
-    whole, noise = series["whole", ""], _size(series["noise", ""])
-    added = [values for (statistic, _), values in series.items() if statistic == "placebo"]
+    whole, noise = series[told.whole, ""], _size(series[told.noise, ""])
+    added = [values for (statistic, _), values in series.items() if statistic == told.placebo]
     # An irrelevant piece is put in at several places: their mean stands for one.
     placebo = (
         (float(np.mean([_sum(values) for values in added])), float(np.mean([_size(values) for values in added])))
         if added
         else None
     )
-    alone = series.get(("placebo_alone", ""))
+    alone = series.get((told.placebo_alone, ""))
     numbers: dict[str, JsonObject] = {}
     for name in pieces:
-        cut, screened = series.get(("without_this", name)), series.get(("screened", name))
+        cut, screened = series.get((told.without_this, name)), series.get((told.screened, name))
         # A piece that is all of the context is held against an irrelevant text as the only context.
         is_whole = cut is not None and np.array_equal(cut, whole)
         beside = (_sum(alone), _size(alone)) if is_whole and alone is not None else placebo

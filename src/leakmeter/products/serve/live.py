@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 from leakmeter.core.backend import response_texts
 from leakmeter.core.case import Case
 from leakmeter.core.item import Prepared
-from leakmeter.core.measure import RESPONSE, Measure, Texts
+from leakmeter.core.measure import LOSS, RESPONSE, Measure, Texts
 from leakmeter.core.plain import visible
 from leakmeter.core.record import JsonObject
 from leakmeter.data.rows import rows_of_text
@@ -30,6 +30,7 @@ from leakmeter.instruments.decoding.result import DecodeResult
 from leakmeter.instruments.influence import context as wording
 from leakmeter.instruments.influence import disclosure_report, findings
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
+from leakmeter.instruments.influence.math import InfluenceStatistics
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
 from leakmeter.instruments.influence.search import Search, SearchScores
@@ -45,6 +46,7 @@ from leakmeter.products.serve.serving import Serving, serving_of, streamed
 from leakmeter.products.serve.watching import JobWatch, cancellable, measured, prepared_case
 from leakmeter.report import blocks as b
 from leakmeter.report import html, scale
+from leakmeter.stats.arrays import FloatArray
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.templates import NAMED
 
@@ -171,7 +173,7 @@ class Seen(JobWatch):
 
     @override
     def on_token(self, text: str, ledger: Mapping[str, float]) -> None:
-        loss = ledger["loss"]
+        loss = ledger[LOSS]
         self.job.tell("token", text=visible(text), nats=scale.nats_text(loss), heat=scale.heat(loss, 0.0))
 
     @override
@@ -204,8 +206,10 @@ class Disclosing(Seen):
         rows = {name: scored.whole - row for name, row in scored.cuts.items()}
         if not all(np.isfinite(values).all() for values in (whole, *rows.values())):
             return
-        series = {(0, "log_prob", ""): scored.whole, (0, "whole", ""): whole, (0, "noise", ""): 0 * whole}
-        series |= {(0, "without_this", name): values for name, values in rows.items()}
+        told = InfluenceStatistics
+        series: dict[tuple[int, str, str], FloatArray] = {(0, told.log_prob, ""): scored.whole}
+        series |= {(0, told.whole, ""): whole, (0, told.noise, ""): 0 * whole}
+        series |= {(0, told.without_this, name): values for name, values in rows.items()}
         disclosed = [disclosure for disclosure in disclosures(self._texts, series) if disclosure.evidence is not None]
         tokens = list(zip(self._texts["responses"][0]["tokens"], np.abs(whole).tolist(), strict=True))
         is_complete = self._units <= {*rows}

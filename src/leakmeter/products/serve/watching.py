@@ -18,7 +18,7 @@ from leakmeter.core.backend import response_texts
 from leakmeter.core.case import Case
 from leakmeter.core.item import ContextItem, Lazily, Prepared
 from leakmeter.core.loaded import LoadedCases
-from leakmeter.core.measure import Measure, Measurement
+from leakmeter.core.measure import RESPONSE, Measure, Measurement
 from leakmeter.core.request import Asked, Request, Scores, Trial
 from leakmeter.engine.loading import KeptModel
 from leakmeter.engine.measure import Callbacks, check_answered, measure_cases
@@ -142,7 +142,7 @@ class _Watched(Measure):
                 return answers
             rows.append(answers[0].values[-1, 0])
             readings = list(measure.readings(item.id, 0, np.stack(rows)))
-            ids = next(reading.values for reading in readings if reading.statistic == "token").astype(int).tolist()
+            ids = next(reading.values for reading in readings if reading.statistic == RESPONSE).astype(int).tolist()
             text = response_texts(ids, self._kept.backend.tokenizer)["tokens"][-1]
             # A character of several tokens is told with its last.
             self._watch.on_token(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from leakmeter.core.measure import COUNT, NATS, NATS_PER_SQUARE, Measure, Measurement
+from leakmeter.core.measure import COUNT, MOST, NATS, NATS_PER_SQUARE, Measure, Measurement, Statistic, Statistics
 from leakmeter.core.needs import ItemNeeds
 from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
 from leakmeter.core.request import (
@@ -32,6 +32,22 @@ from leakmeter.stats.fisher import estimated, probes_needed
 FisherMethod = Literal["deflated", "sketch", "top-k"]
 
 
+class FisherStatistics(Statistics):
+    fisher = Statistic("fisher", NATS, "½ (tr(I Σ) + μᵀ I μ) of a Σ", per="sigma", over="number")
+    spread = Statistic("spread", NATS, "½ tr(I Σ), its first term", per="sigma", over="number")
+    drift = Statistic("drift", NATS, "½ μᵀ I μ, its second term", per="sigma", over="number")
+    standard_error = Statistic(
+        "standard_error", NATS, "of fisher, for other random directions", per="sigma", over="number", undefined=True
+    )
+    trace = Statistic("trace", NATS_PER_SQUARE, "tr I, of Σ = 1 alone", per="sigma", over="number", optional=True)
+    entropy = Statistic("entropy", NATS, "of the next token's distribution", over="number")
+    n_probes = Statistic("n_probes", COUNT, "random directions that were taken", over="number", below=MOST)
+    n_query_tokens = Statistic("n_query_tokens", COUNT, "tokens of the query", over="number", below=MOST)
+    top_mass = Statistic(
+        "top_mass", NATS, "log of the probability of the likeliest tokens, of top-k alone", over="number", optional=True
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fisher(Measure):
     """½ (tr(I Σ) + μᵀ I μ), nats: about how far changes Δ of a query's vectors move the next token's distribution.
@@ -48,11 +64,9 @@ class Fisher(Measure):
     pass, a dimension of the subspace two. `top-k`: Eq. 11, which leaves out the other tokens' part. SmolLM2-135M, eight
     short queries, relative error (root mean square) after 24 passes: sketch 11 % (56 % for a single probe), deflated
     with 8 and 8, 5 %; after 48 passes 7.5 and 1.5 %. The 16 likeliest tokens held 26 to 68 % of the trace.
-
-    Statistics, for each Σ under its name: `fisher`, `spread` and `drift`, which are its two terms, and
-    `standard_error` of `fisher`; for identity also `trace`, tr I. Of the query: `entropy` of the next token's
-    distribution, `n_probes`, `n_query_tokens`, and for top-k `top_mass`, the log of the probability of these tokens.
     """
+
+    statistics: ClassVar = FisherStatistics
 
     method: FisherMethod = "deflated"
     """deflated, sketch or top-k."""
@@ -170,26 +184,20 @@ class Fisher(Measure):
         return int(min(max(2, math.ceil(min(needed, self.max_probes))), self.max_probes))
 
     def _measurements(self, item: QueryItem, request: GradientRequest, gradients: Gradients) -> Iterator[Measurement]:
-        n_probes = request.directions.n_probes
+        told, n_probes = FisherStatistics, request.directions.n_probes
         for i, sigma in enumerate(self.sigma):
             estimate = estimated(gradients.values[:, i], n_probes)
-            of_sigma = [
-                ("fisher", NATS, estimate.value),
-                ("spread", NATS, estimate.spread),
-                ("drift", NATS, estimate.drift),
-                ("standard_error", NATS, estimate.standard_error),
-                *([("trace", NATS_PER_SQUARE, 2.0 * estimate.value)] if sigma == "identity" else []),
-            ]
-            for statistic, unit, value in of_sigma:
-                yield Measurement(item.id, 0, sigma, statistic, unit, np.asarray([value]))
-        of_query = [
-            ("entropy", NATS, gradients.entropy),
-            ("n_probes", COUNT, float(n_probes)),
-            ("n_query_tokens", COUNT, float(item.prompt.n_tokens(QUERY))),
-            *([("top_mass", NATS, gradients.log_mass)] if self.method == "top-k" else []),
-        ]
-        for statistic, unit, value in of_query:
-            yield Measurement(item.id, 0, "", statistic, unit, np.asarray([value]))
+            yield told.fisher.of(item.id, estimate.value, sigma)
+            yield told.spread.of(item.id, estimate.spread, sigma)
+            yield told.drift.of(item.id, estimate.drift, sigma)
+            yield told.standard_error.of(item.id, estimate.standard_error, sigma)
+            if sigma == "identity":
+                yield told.trace.of(item.id, 2.0 * estimate.value, sigma)
+        yield told.entropy.of(item.id, gradients.entropy)
+        yield told.n_probes.of(item.id, n_probes)
+        yield told.n_query_tokens.of(item.id, item.prompt.n_tokens(QUERY))
+        if self.method == "top-k":
+            yield told.top_mass.of(item.id, gradients.log_mass)
 
 
 def _check_contexts(item: QueryItem) -> None:

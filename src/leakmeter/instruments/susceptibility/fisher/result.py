@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-from leakmeter.core.measure import NATS, Params, Texts
+from leakmeter.core.measure import NATS, Measurement, Params, Per, Texts
 from leakmeter.core.quantity import Quantities, Quantity, SoFar
 from leakmeter.core.record import Record, frame_of
 from leakmeter.core.self_check import carried
-from leakmeter.instruments.susceptibility.fisher.measure import Fisher
-from leakmeter.instruments.susceptibility.result import KeptGradients, MeanByFactor, QueryResult, usual_cost
+from leakmeter.engine.storage.kept import Series
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher, FisherStatistics
+from leakmeter.instruments.susceptibility.result import KeptContexts, MeanByFactor, QueryResult, usual_cost
 from leakmeter.overriding import override
 from leakmeter.results.result import PartContent, PieceFields
 
@@ -35,10 +36,27 @@ _QUANTITIES: Final[Quantities] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptGradients(KeptContexts):
+    """No responses; a number for each Σ."""
+
+    statistics: ClassVar = FisherStatistics
+
+    @override
+    def pieces(self, params: Params, measurements: Sequence[Measurement]) -> Mapping[Per, Collection[str] | None]:
+        return {**super(KeptGradients, self).pieces(params, measurements), "sigma": params["sigma"]}
+
+    @override
+    def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
+        yield Series(FisherStatistics.trace, (1,), ("identity",), is_needed="identity" in params["sigma"])
+        yield Series(FisherStatistics.top_mass, (1,), is_needed=params["method"] == "top-k")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SigmaValue(Record):
     """What one Σ gives."""
 
     sigma: str
+    """'identity', 'embedding' or 'empirical'."""
     fisher_nats: float
     """½ (tr(I Σ) + μᵀ I μ); for identity half the trace, which only ranks queries."""
     spread_nats: float
@@ -65,21 +83,31 @@ class FisherResult(QueryResult):
     pieces_at: ClassVar = PieceFields("values", nats="fisher_nats", name="sigma")
 
     method: str
+    """'deflated', 'sketch' or 'top-k'."""
     sigma: tuple[str, ...]
+    """Each choice of Σ: 'identity', 'embedding' or 'empirical'."""
     place: str
     """Whose vectors vary: 'query', 'slot' or 'layer:N'."""
     probes: int
+    """Random directions that were asked for."""
     directions: int
+    """Dimensions in which a deflated estimate is exact."""
     top_k: int
+    """Answers that top-k keeps."""
     slot_tokens: int
+    """Tokens of a slot."""
     relative_error: float | None
+    """Share of the value that the standard error was to be; None for a fixed number of probes."""
     max_probes: int
+    """Most probes for that."""
     seed: int
+    """Of the random directions."""
     values: tuple[SigmaValue, ...]
     """One for each Σ, in the order given."""
     entropy_nats: float
     """Of the next token."""
     n_query_tokens: int
+    """Tokens of the query."""
     n_probes: int
     """Random directions that were averaged; 0 for top-k."""
     top_mass: float | None
@@ -91,7 +119,10 @@ class FisherResult(QueryResult):
         measure = Fisher(**{**params, "sigma": tuple(params["sigma"])})
         for texts, measurements in carried(parts):
             numbers = {(each.piece, each.statistic): float(each.values[0]) for each in measurements}
-            n_probes, log_mass = int(numbers["", "n_probes"]), numbers.get(("", "top_mass"))
+            n_probes, log_mass = (
+                int(numbers["", FisherStatistics.n_probes]),
+                numbers.get(("", FisherStatistics.top_mass)),
+            )
             top_mass = None if log_mass is None else math.exp(log_mass)
             values = tuple(_value(sigma, numbers, n_probes) for sigma in measure.sigma)
             yield cls(
@@ -99,8 +130,8 @@ class FisherResult(QueryResult):
                 **{field.name: getattr(measure, field.name) for field in fields(Fisher)},
                 estimator="fisher",
                 values=values,
-                entropy_nats=numbers["", "entropy"],
-                n_query_tokens=int(numbers["", "n_query_tokens"]),
+                entropy_nats=numbers["", FisherStatistics.entropy],
+                n_query_tokens=int(numbers["", FisherStatistics.n_query_tokens]),
                 n_probes=n_probes,
                 top_mass=top_mass,
             )
@@ -125,18 +156,18 @@ class FisherResult(QueryResult):
 def _value(sigma: str, numbers: Mapping[tuple[str, str], float], n_probes: int) -> SigmaValue:
     from scipy.stats import t
 
-    value, error = numbers[sigma, "fisher"], numbers[sigma, "standard_error"]
+    value, error = numbers[sigma, FisherStatistics.fisher], numbers[sigma, FisherStatistics.standard_error]
     # Student's: a few probes do not know their own scatter well.
     half = float(t.ppf((1 + _CONFIDENCE) / 2, n_probes - 1)) * error if n_probes else None
     return SigmaValue(
         sigma=sigma,
         fisher_nats=value,
-        spread_nats=numbers[sigma, "spread"],
-        drift_nats=numbers[sigma, "drift"],
+        spread_nats=numbers[sigma, FisherStatistics.spread],
+        drift_nats=numbers[sigma, FisherStatistics.drift],
         standard_error_nats=error if n_probes else None,
         # The value is never below 0: I and Σ have no negative eigenvalues.
         interval_nats=None if half is None else (max(0.0, value - half), value + half),
-        trace_nats_per_square=numbers.get((sigma, "trace")),
+        trace_nats_per_square=numbers.get((sigma, FisherStatistics.trace)),
     )
 
 

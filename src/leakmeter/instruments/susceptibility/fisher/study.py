@@ -22,7 +22,8 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.record import JsonObject
 from leakmeter.core.request import Sigma
 from leakmeter.errors import UsageError
-from leakmeter.instruments.susceptibility.fisher.measure import Fisher
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher, FisherStatistics
+from leakmeter.instruments.susceptibility.math import SusceptibilityStatistics
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.study import (
     ALL,
@@ -172,13 +173,15 @@ def _series_of(cells: Sequence[FinishedCell]) -> Iterator[QueryValues]:
     for finished in cells:
         if not isinstance(finished.cell.measure, Fisher):
             row = {**finished.cell.factors, _ESTIMATOR: _MONTE_CARLO, "place": None, "sigma": None}
-            yield QueryValues(finished, row, value_of(finished, "susceptibility"))
+            yield QueryValues(finished, row, value_of(finished, SusceptibilityStatistics.susceptibility))
     for finished in cells:
         if isinstance(finished.cell.measure, Fisher):
             shared = {name: value for name, value in finished.cell.factors.items() if name not in _OF_FISHER}
             for sigma in finished.cell.measure.sigma:
                 row = {**shared, _ESTIMATOR: "Fisher", "place": None, "sigma": sigma, **_varied(finished.cell)}
-                yield QueryValues(finished, row, value_of(finished, "fisher", sigma), is_comparable=sigma != "identity")
+                yield QueryValues(
+                    finished, row, value_of(finished, FisherStatistics.fisher, sigma), is_comparable=sigma != "identity"
+                )
 
 
 # ---- agreement with Monte Carlo -------------------------------------------------------------------------------------
@@ -218,11 +221,11 @@ def _lines_of(cells: Sequence[FinishedCell]) -> list[_Line]:
             if (measure := of_kind(finished.cell.measure, Fisher)).place == "query" and "identity" in measure.sigma
         ]
         controls = {
-            "query length in tokens": value_of(fisher_cells[0], "n_query_tokens"),
-            "entropy of the bare answer": value_of(fisher_cells[0], "entropy"),
+            "query length in tokens": value_of(fisher_cells[0], FisherStatistics.n_query_tokens),
+            "entropy of the bare answer": value_of(fisher_cells[0], FisherStatistics.entropy),
             "query is closed": [float(record.known[OPENNESS] == LEVELS[OPENNESS][1]) for record in reference.records],
         }
-        truth = value_of(reference, "susceptibility")
+        truth = value_of(reference, SusceptibilityStatistics.susceptibility)
         lines.append(_Line(reference, truth, variants, eq_10[0] if eq_10 else None, controls))
     return lines
 
@@ -231,7 +234,9 @@ def _variants_of(finished: FinishedCell) -> dict[str, list[float]]:
     """Values of a Fisher cell: Eq. 9 for each Σ, and where μ is not 0 its first term alone."""
     variants = {}
     for sigma in of_kind(finished.cell.measure, Fisher).sigma:
-        whole, spread = (value_of(finished, statistic, sigma) for statistic in ("fisher", "spread"))
+        whole, spread = (
+            value_of(finished, statistic, sigma) for statistic in (FisherStatistics.fisher, FisherStatistics.spread)
+        )
         name = _variant_of(finished.cell, sigma)
         variants[name] = whole
         if whole != spread:
