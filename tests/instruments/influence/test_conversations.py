@@ -107,6 +107,18 @@ def test_the_page_shows_the_turns_in_order(tmp_path: Path) -> None:
     assert 'href="#c1"' in page
 
 
+def test_the_list_is_narrowed_by_channel_and_recipient() -> None:
+    made = InfluenceResult.report(list(measured(LEAKS_IN_A_CALL)))
+    headings = [b.plain(column.heading) for column in made.index if column.on == "chips"]
+    assert headings == ["Kind", "Channel", "To", "From"]
+    chosen = [[b.plain(b.cell_phrase(cell, b.Column(""))) for cell in section.cells[-4:]] for section in made.sections]
+    assert sorted(chosen) == [
+        ["no disclosure", "answer", "user", ""],
+        ["no disclosure", "answer", "user", ""],
+        ["number", "tool", "calendar.create", "crm.find#1"],
+    ]
+
+
 def test_hostile_conversations_stay_texts() -> None:
     evil = "</div><script>alert(1)</script>\x1b[31m"
     row = chat(evil, in_call=evil, in_answer=evil)

@@ -177,6 +177,26 @@ def test_a_table_and_a_page_show_who_may_know(policy: str) -> None:
     assert "May know" not in [b.plain(column.heading) for column in alone.columns]
 
 
+def test_the_list_is_narrowed_by_kind_recipient_permission_and_document(policy: str) -> None:
+    made = measured(policy, ANA, BOB, None).report()
+    headings = [b.plain(column.heading) for column in made.index if column.on == "chips"]
+    assert headings == ["Kind", "May know", "To", "From"]
+    of_case = {b.plain(section.name): section.cells for section in made.sections}
+    chosen = {
+        name: [b.plain(b.cell_phrase(cell, column)) for column, cell in zip(made.index, cells, strict=True)][-4:]
+        for name, cells in of_case.items()
+    }
+    kinds = "name of a person, phone number"
+    assert chosen == {
+        "c1": [kinds, "yes", "ana", "crm/1"],
+        "c2": [kinds, "no", "bob", "crm/1"],
+        "c3": [kinds, "not known", "user", "crm/1"],
+    }
+    # Where nobody says who may know what, and there are no conversations, there is nothing to choose but these.
+    alone = measured(None, None, None).report()
+    assert [b.plain(column.heading) for column in alone.index if column.on == "chips"] == ["Kind", "From"]
+
+
 def test_unauthorised_disclosures_are_a_quantity_and_unknown_ones_leave_a_bound_undecided(
     policy: str, tmp_path: Path
 ) -> None:

@@ -287,10 +287,22 @@ _INDEX: Final[b.Columns[InfluenceResult]] = [
     (b.Column("Response", on="pages"), disclosure_report.words_of),
     (b.Column("Whole context", "nats", "nats"), lambda case: case.whole_nats),
     (b.Column("Missed by the search"), search_report.cell),
+    (b.Column("Kind", on="chips"), disclosure_report.kinds),
+    (b.Column("Channel", on="chips"), lambda case: case.channel or "answer"),
+    (b.Column("May know", on="chips"), disclosure_report.may_know),
+    (b.Column("To", on="chips"), lambda case: b.Untrusted(case.recipient or "user", 40)),
+    (b.Column("From", on="chips"), disclosure_report.documents),
 ]
 
 
 def _columns(cases: Sequence[InfluenceResult]) -> b.Columns[InfluenceResult]:
     """What the list says of each case."""
-    shown = {"Missed by the search": any(case.search is not None for case in cases)}
+    is_conversation = any(case.channel is not None for case in cases)
+    is_judged = permitted.is_judged(cases)
+    shown = {
+        "Missed by the search": any(case.search is not None for case in cases),
+        "Channel": is_conversation,
+        "May know": is_judged,
+        "To": is_conversation or is_judged,
+    }
     return [(column, cell) for column, cell in _INDEX if shown.get(b.plain(column.heading), True)]
