@@ -10,6 +10,7 @@ import pytest
 
 from helpers.accessibility import AXE, violations
 from helpers.differentiable_toy import DifferentiableToy
+from helpers.listed_cases import many
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import clinic, disclosing, sampled, small
 from leakmeter.core import registry
@@ -69,3 +70,4 @@ def test_a_page_with_what_can_be_chosen_is_for_everybody(browser: Browser, tmp_p
     assert_accessible(browser, html.page(influence.report([clinic()])), tmp_path / "one.html")
     assert_accessible(browser, html.page(influence.report([clinic(), sampled(), small(1)])), tmp_path / "three.html")
     assert_accessible(browser, html.page(influence.report([disclosing()])), tmp_path / "disclosures.html")
+    assert_accessible(browser, html.page(many(120)), tmp_path / "list.html")

@@ -133,15 +133,15 @@ def test_runs_on_one_page_work_as_they_do_alone(tmp_path: Path) -> None:
         browser.run("document.querySelector('a[href=\"#page1\"]').click()")
         assert browser.run("document.querySelector('details').open") is True
         with browser.frame(0):
-            browser.run("document.querySelector('#c1').open = true; new Promise(done => setTimeout(done))")
+            browser.run("document.querySelector('#c1 th a').click()")
             losartan = next(i for i, t in enumerate(clinic().response.tokens) if t == " los")
             browser.run(f"document.querySelectorAll('.tokens b')[{losartan}].click()")
             assert browser.run(FIRST) == "s7"
             assert browser.run("document.querySelectorAll('img').length") == 0
         with browser.frame(1):
             browser.run("location.hash = '#c52'")
-            browser.run("new Promise(done => setTimeout(done))")
-            listed = "[...document.querySelectorAll('details.line:not([hidden])')].map(a => a.id)"
+            browser.until("!!document.querySelector('#c52')")
+            listed = "[...document.querySelectorAll('.list>tbody>tr:not(.unfolded)')].map(a => a.id)"
             assert browser.run(listed) == ["c51", "c52", "c53", "c54", "c55"]
         assert [url for url in browser.requests if not url.startswith("data:")] == [file.as_uri()]
         assert browser.complaints == []

@@ -149,7 +149,7 @@ const shortened = (table) => {
   table.classList.add("short");
   table.closest(".scroll").after(more);
 };
-const saidIn = (td) => [...td.querySelectorAll(".v")].map((one) => one.textContent).join(", ") || td.textContent;
+const saidIn = (td) => [...td.querySelectorAll(".tag")].map((one) => one.textContent).join(", ") || td.textContent;
 const filterable = (table) => {
   const heads = [...table.tHead.rows[0].cells];
   const columns = heads.map((head) => ({
@@ -165,7 +165,7 @@ const filterable = (table) => {
     texts: () => shown.map((at) => saidIn(row.cells[at])),
     words: () => [...row.cells].filter((one) => one.matches("th, .t")).map((one) => one.textContent).join(" ").toLowerCase(),
     values: (at) => {
-      const several = [...row.cells[shown[at]].querySelectorAll(".v")].map((one) => one.textContent);
+      const several = [...row.cells[shown[at]].querySelectorAll(".tag")].map((one) => one.textContent);
       return several.length ? several : [row.cells[shown[at]].firstChild?.textContent.trim() ?? ""];
     },
   }));
@@ -203,10 +203,10 @@ const recordOf = (id, head, isOnly, body) => {
   return {
     id, isOnly, body, head, row: null, node: null, unfolded: null,
     name: () => kept.name ??= textOf(cells.find((one) => one.startsWith("<strong"))),
-    texts: () => kept.texts ??= cells.map((one) => textOf(one.replaceAll('</i><i class="v">', ", "))),
+    texts: () => kept.texts ??= cells.map((one) => textOf(one.replaceAll('</i><i class="tag">', ", "))),
     words: () => kept.words ??= textOf(head).toLowerCase(),
     values: (at) => {
-      const found = [...cells[at].matchAll(/<i class="v">(.*?)<\/i>/g)].map((one) => textOf(one[1]));
+      const found = [...cells[at].matchAll(/<i class="tag">(.*?)<\/i>/g)].map((one) => textOf(one[1]));
       return found.length ? found : [textOf(cells[at])];
     },
   };

@@ -6,6 +6,13 @@ document.querySelectorAll("main .attribution").forEach(open);
 document.addEventListener("toggle", (event) => {
   if (event.target.open) event.target.querySelectorAll(".attribution").forEach(open);
 }, true);
+// A link to what is folded opens it.
+const reveal = () => {
+  const fold = document.getElementById(location.hash.slice(1))?.closest("details");
+  if (fold) fold.open = true;
+};
+addEventListener("hashchange", reveal);
+reveal();
 // Paper has what is open, and of a case that is shown its settings too; a thousand cases stay lines.
 addEventListener("beforeprint", () => {
   for (const box of document.querySelectorAll("details:not(.more, [open])")) {
