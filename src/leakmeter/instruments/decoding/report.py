@@ -57,7 +57,8 @@ COUNTED: Final = (
 ADVICE: Final = {
     "bounded": (
         "A bound below 9 nats",
-        "publish only the response with its public part (--public)",
+        "publish only the response with its public part (--public); for a stronger limit, decode with a smaller "
+        "--epsilon or fewer tokens",
     ),
     "worthless": (
         "A bound of 9 nats or more, which is too weak to rule anything out",

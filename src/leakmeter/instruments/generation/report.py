@@ -251,7 +251,7 @@ def _tokens(case: PrivateGenerationResult) -> b.Table:
 def _texts(case: PrivateGenerationResult) -> Iterator[b.Block]:
     quality = words.quality(case.text_quality)
     noise = words.noise(case)
-    blocks: list[b.Block] = [b.Text(quality if noise is None else f"{quality} {noise}", detail=True)]
+    yield b.Text(quality if noise is None else f"{quality} {noise}", detail=True)
     shown = [
         _text(
             sample.text,
@@ -259,7 +259,7 @@ def _texts(case: PrivateGenerationResult) -> Iterator[b.Block]:
         )
         for number, sample in enumerate(case.samples, 1)
     ]
-    blocks += shown[:_SHOWN]
+    blocks: list[b.Block] = [*shown[:_SHOWN]]
     if len(shown) > _SHOWN:
         blocks.append(b.Details(f"{len(shown) - _SHOWN:,} more", shown[_SHOWN:]))
     copies = case.text_quality.verbatim
