@@ -48,8 +48,13 @@ def n_listed(n: int, most: int) -> int:
     return n if n == most + 1 else min(n, most)
 
 
-def counted(n: int, noun: str, plural: str | None = None) -> str:
-    return f"{n:,} {noun if n == 1 else f'{noun}s' if plural is None else plural}"
+def plural(n: int, one: str, many: str) -> str:
+    """The form of a word, or of a sentence, that goes with a number."""
+    return one if n == 1 else many
+
+
+def counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{plural(n, '', 's')}"
 
 
 def csv_writer(sink: TextIO) -> Any:
