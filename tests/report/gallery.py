@@ -29,10 +29,10 @@ PAGES = {
     ),
     "icl.html": "icl --seed 0 --max-queries 12 --label-scoring whole-sequence",
     "generate.html": "generate --seed 0",
-    "pii.html": "pii probe --subjects people.jsonl --kinds twin --model planted",
+    "pii.html": "pii probe --subjects people.jsonl --kinds twin --prompts 2 --model planted",
     "susceptibility.html": "susceptibility --queries samples/questions.jsonl --contexts samples/contexts.jsonl",
 }
-PLANTED = "pii insert --canaries 4 --repeats 4 16 --held-out 6 --out planted"
+PLANTED = "pii insert --canaries 4 --repeats 16 --epochs 2 --held-out 8 --out planted"
 """Makes the model of which `PAGES` asks for people."""
 MOST_BYTES = 600_000
 

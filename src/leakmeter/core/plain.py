@@ -62,9 +62,8 @@ def plural(n: int, one: str, many: str) -> str:
     return one if n == 1 else many
 
 
-def counted(n: int, noun: str, many: str | None = None) -> str:
-    """A number and its noun, whose plural ends in s where no other is given."""
-    return f"{n:,} {plural(n, noun, f'{noun}s' if many is None else many)}"
+def counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{plural(n, '', 's')}"
 
 
 def csv_writer(sink: TextIO) -> Any:

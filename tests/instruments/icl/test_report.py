@@ -140,7 +140,7 @@ def test_the_words_say_what_was_measured() -> None:
         (words.mean(told), "On average over 4 queries (too few for an interval):"),
         (words.accuracy(summary(several(2, gold=None, is_right=None))), "accuracy is unknown"),
         (words.accuracy(told), "The likeliest answer is right in 100 % [51, 100] of the 4 queries with a label;"),
-        (words.noise(replace(told, share_below_noise_floor=0.5), cases), "the worst case of 2 queries is not above"),
+        (words.noise(replace(told, share_below_noise_floor=0.5), cases), "not above it, in the worst case: 2 of 4"),
         (words.worst_case_of_one(nothing[0]), "Worst case over every label: 0.20 nats, at “"),
         (words.worst_case_of_one(over_vocabulary()), "token: 7.00 nats, at “ mou↵se” without exemplar “x2”"),
         (words.answer(given[0]), "dog (20.0 %) was given; the likeliest is cat (80.0 %), which is right."),

@@ -365,12 +365,12 @@ def test_80_columns_do() -> None:
 
 @pytest.mark.long
 def test_a_page_of_many_subjects_is_under_2_megabytes() -> None:
-    page = html.page(report([asked(f"s{i}", rank=50, n_templates=5, seed=i) for i in range(1002)]))
+    page = html.page(report([asked(f"s{i}", rank=50, n_templates=5, seed=i) for i in range(2002)]))
     n = page.count('<details class="line"')
     assert len(page.encode()) <= html.PAGE_BYTES
-    assert 300 <= n < 1002
-    assert f"{1002 - n} further values with less evidence are left out" in page
-    assert "2 further subjects are left out of this page" in page
+    assert 300 <= n < 2002
+    assert f"{2002 - n:,} further values with less evidence are left out" in page
+    assert "1,002 further subjects are left out of this page" in page
 
 
 # ---- figures --------------------------------------------------------------------------------------------------------

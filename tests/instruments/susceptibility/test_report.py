@@ -77,7 +77,7 @@ def test_the_words_say_what_was_measured() -> None:
     facts = words.settings([asked(), asked(answers=("Yes",))])
     assert facts["Answers of a query"] == "any next token or its own and the rest"
     assert flat(facts["Entropy of an answer"]).startswith("2.00 nats without a context, 3.00")
-    assert flat(words.settings([asked(nats=1e-6)])["Noise floor"]).endswith("at most; 1 query below it")
+    assert flat(words.settings([asked(nats=1e-6)])["Noise floor"]).endswith("at most; below it 1 of 1")
 
 
 def test_the_memorisation_ratio_is_told_or_why_there_is_none() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from leakmeter.core.plain import counted
 from leakmeter.instruments.icl import words
 from leakmeter.instruments.icl.result import (
     ExemplarInfluence,
@@ -85,9 +84,8 @@ def report(results: Sequence[IclResult]) -> b.Report:
             *(_of_all if several else _of_one)(results, total),
             *_files(results, total),
         ],
-        lead=f"A language model chose a label for {counted(len(results), 'query', 'queries')}, each after a few "
-        "labelled exemplars. Exemplars were removed one at a time, and the probabilities of the answers were compared, "
-        "in nats.",
+        lead="A language model chose a label for a query after a few labelled exemplars. Exemplars were removed one at "
+        "a time, and the probabilities of the answers were compared, in nats.",
         caveat=words.CAVEAT,
         sections=[_section(result, columns) for result in by_loss],
         index_caption="Queries, largest leakage first; nats",

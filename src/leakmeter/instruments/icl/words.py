@@ -124,8 +124,8 @@ def accuracy(summary: IclSummary) -> str:
 
 def noise(summary: IclSummary, results: Sequence[IclResult]) -> str:
     highest = max(result.noise_floor_nats for result in results)
-    below = counted(round(summary.share_below_noise_floor * summary.n), "query", "queries")
-    return f"{nats_text(highest)}\u00a0nats at most; the worst case of {below} is not above it"
+    n = round(summary.share_below_noise_floor * summary.n)
+    return f"{nats_text(highest)}\u00a0nats at most; not above it, in the worst case: {n:,} of {summary.n:,}"
 
 
 def vocabulary(results: Sequence[IclResult]) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from leakmeter.core.plain import counted
+from leakmeter.core.plain import counted, plural
 from leakmeter.instruments.pii.decoy_test import AT_RISK
 from leakmeter.instruments.pii.matching import DISTANCE
 from leakmeter.instruments.pii.result import PiiSummary, ProbedValues, SubjectSummary
@@ -303,7 +303,9 @@ def against_chance(summary: PiiSummary) -> Iterator[str]:
             takes = "more than 100,000" if needed is None else f"{needed:,}"
             yield f"It takes {takes} people to decide, if the share stays the same."
     if n > 1 and summary.n_untestable:
-        yield f"Of {counted(summary.n_untestable, 'person', 'people')} a value ranks high that cannot be tested."
+        n_untestable = summary.n_untestable
+        who = plural(n_untestable, "person", "people")
+        yield f"Of {n_untestable:,} {who} a value ranks high that cannot be tested."
 
 
 def decisions(summary: PiiSummary) -> list[tuple[str, str]]:

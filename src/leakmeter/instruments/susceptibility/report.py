@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from leakmeter.core import self_check
-from leakmeter.core.plain import counted
 from leakmeter.instruments.susceptibility.result import (
     ContextSusceptibility,
     FactorLevel,
@@ -113,7 +112,7 @@ def report(results: Sequence[SusceptibilityResult]) -> b.Report:
         f"How far contexts move {'these answers' if several else 'this answer'}",
         "susceptibility",
         list(_blocks(results, summary)),
-        lead=f"A language model was asked {counted(len(results), 'query', 'queries')}, after many contexts in turn. "
+        lead="A language model was asked a query after many contexts in turn. "
         "The distribution of its answers after each was compared with the mixture over all of them, in nats.",
         caveat=CAVEAT,
         sections=[_section(result) for result in sorted(results, key=lambda result: -result.susceptibility_nats)]
@@ -193,7 +192,7 @@ def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
     answers = " or ".join(
         name for kind, name in ((False, "any next token"), (True, "its own and the rest")) if kind in kinds
     )
-    below = counted(sum(result.below_noise_floor for result in results), "query", "queries")
+    n_below = sum(result.below_noise_floor for result in results)
     bare, mixture, moved = (
         nats_text(sum(values) / len(results))
         for values in zip(
@@ -209,7 +208,7 @@ def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
         "Temperature": f"{first.temperature:g}",
         "Entropy of an answer": f"{bare}\u00a0nats without a context, {mixture} for the mixture over all",
         "From bare": f"{moved}\u00a0nats; what exceeds the susceptibility is common to all contexts",
-        "Noise floor": f"{nats_text(_floor(results))}\u00a0nats at most; {below} below it",
+        "Noise floor": f"{nats_text(_floor(results))}\u00a0nats at most; below it {n_below:,} of {len(results):,}",
         "Cost": shared_words.cost(results),
     }
 
