@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 
 import pytest
 
 from leakmeter.backends.toy import Toy
-from leakmeter.commands import progress
+from leakmeter.commands import output, progress
 from leakmeter.core import long_work
 from leakmeter.core.long_work import heartbeat
 
@@ -157,3 +158,20 @@ def test_a_heartbeat() -> None:
     with heartbeat(said.tell, "converting"):
         pass
     assert len(said.lines) == n
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_what_is_told_on_a_terminal_is_broken_between_words(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    note = 'data: first case, context: "Account 4411: Odalys Brewster. Mobile 555-013-4402"'
+    output.tell(note)
+    told = capsys.readouterr().err
+    lines = told.splitlines()
+    assert " ".join(lines) == note
+    assert (max(map(len, lines)) <= 40) is is_terminal
+    command = "when all 3 parts are: leakmeter runs complete runs/influence-1f2e3d4c5b6a7988"
+    output.tell(command)
+    assert capsys.readouterr().err == f"{command}\n"

@@ -102,7 +102,8 @@ def _own_files() -> Iterator[Path]:
 def tell(line: str) -> None:
     """A line on standard error, at once; on a terminal it is broken between words."""
     text = visible(as_given(line))
-    if sys.stderr.isatty():
+    # A command is there to be copied, so that its line is not broken.
+    if sys.stderr.isatty() and "leakmeter " not in text:
         columns = shutil.get_terminal_size().columns
         text = textwrap.fill(text, max(columns, 20), break_long_words=False, break_on_hyphens=False)
     sys.stderr.write(f"{text}\n")
