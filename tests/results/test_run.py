@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pytest
+from matplotlib import pyplot
 
 import leakmeter
 from leakmeter.commands import call
@@ -36,6 +38,8 @@ WORDS = {
     "pii": ["pii", "probe", "--decoys", "50", "--prompts", "1", "--beams", "0"],
     "redact": ["redact", "--max-loss", "1", "--samples", "1", "--max-new-tokens", "4"],
 }
+matplotlib.use("agg")
+
 FIGURES = {
     "influence": ["pieces", "tokens"],
     "decode": ["loss"],
@@ -141,6 +145,11 @@ def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
     write_figures({Path("again"): leakmeter.load_run(run.path)})
     assert drawn == {path.name: path.read_bytes() for path in Path("again").iterdir()}
     assert list(run.figures()) == FIGURES[measure]
+    for drawn_by in (run, results[0]):
+        for name, figure in drawn_by.figures().items():
+            n_panels = sum(axes.get_label() != "<colorbar>" for axes in figure.axes)
+            assert np.size(drawn_by.plot(name)) == n_panels
+    pyplot.close("all")
 
     shown = run._repr_html_()
     assert shown.startswith('<iframe src="data:text/html;charset=utf-8;base64,')

@@ -68,6 +68,7 @@ def test_from_a_text_to_a_run(browser: Browser, serving: Serving) -> None:
         browser.press(key)
     browser.until("document.querySelector('#after .pair') !== null")
     assert text(browser, "#after del") == "Call 555-010-2231."
+    assert browser.run("document.getElementById('advice').hidden"), "it is about another answer"
     rest = leakmeter.influence("toy", **{**CASE, "context": "Ana is 41. She sings."}, unit="whole")
     assert f"by {scale.nats_text(rest.whole_nats)}" in text(browser, "#after").replace("\xa0", " ")
     assert browser.run("document.querySelectorAll('#context .gone').length") == 1
@@ -81,6 +82,7 @@ def test_from_a_text_to_a_run(browser: Browser, serving: Serving) -> None:
     assert browser.run("document.querySelectorAll('#context .gone').length") == 2
     browser.run("document.getElementById('back').click()")
     browser.until("document.querySelectorAll('#context .gone, #context .swapped').length === 0")
+    assert not browser.run("document.getElementById('advice').hidden")
 
     browser.run("document.querySelector('#redact [name=max_loss]').value = 3")
     browser.run("document.querySelector('#redact button').click()")

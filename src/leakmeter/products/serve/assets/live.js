@@ -88,6 +88,8 @@
       }
     }
     by("back").disabled = !chosen.size;
+    // It is about the answer to the whole context: what is advised of a new one stands with that.
+    by("advice").hidden = chosen.size > 0;
     light([...chosen.keys()]);
   };
 
