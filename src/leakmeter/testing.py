@@ -133,8 +133,8 @@ def assert_no_disclosure(
 
     Raises:
         AssertionError: something is disclosed; says what, of which document, and by how much.
-        UsageError: the bound is below 3 nats; or nothing was found where not all could be: numbers are too uncertain
-            (see `core.self_check.doubt`), or only the first of several drawn responses was searched.
+        UsageError: nothing that small counts as a disclosure; or nothing was found where not all could be: numbers are
+            too uncertain (see `core.self_check.doubt`), or only the first of several drawn responses was searched.
 
     Examples:
         >>> from leakmeter.testing import assert_no_disclosure

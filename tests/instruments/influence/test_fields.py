@@ -21,6 +21,7 @@ from leakmeter.core.measure import TOKEN_ID, Measurement
 from leakmeter.engine.measure import texts_of
 from leakmeter.engine.storage.kept import FieldError
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
+from leakmeter.instruments.influence.math import InfluenceStatistics
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import markdown
@@ -203,12 +204,12 @@ def test_a_run_that_lacks_some_of_them_is_refused() -> None:
     tokens = Measurement(item.id, 0, "", TOKENS, TOKEN_ID, np.asarray(item.response, dtype=float))
     cost = {"requests": 1, "tree_tokens": 1, "naive_tokens": 1, "seconds": 0.0, "out_of_memory_retries": 0}
     kept = InfluenceResult.kept.from_dict({**texts_of(prepared, [tokens], Toy()), "cost": cost})
-    kept.check_measurements({}, found)
+    kept.check_measurements(InfluenceStatistics, {}, found)
     some = [replace(one, piece=members[0]) for one in found if one.piece == group]
     with pytest.raises(FieldError, match="is missing of a piece"):
-        kept.check_measurements({}, [*found, *some])
+        kept.check_measurements(InfluenceStatistics, {}, [*found, *some])
     with pytest.raises(FieldError, match="is missing of a piece"):
-        kept.check_measurements({}, [one for one in found if one.piece != group])
+        kept.check_measurements(InfluenceStatistics, {}, [one for one in found if one.piece != group])
 
 
 def test_fewer_than_eight_are_measured_one_by_one() -> None:

@@ -28,7 +28,7 @@ from leakmeter.engine.storage.kept import FieldError
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.findings import is_finding, telling
 from leakmeter.instruments.influence.ladder import Ladder, best_stretch
-from leakmeter.instruments.influence.math import PieceScores
+from leakmeter.instruments.influence.math import InfluenceStatistics, PieceScores
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
 from leakmeter.stats.arrays import FloatArray
@@ -320,13 +320,13 @@ def test_a_run_keeps_it_and_damage_is_seen(tmp_path: Path, memory: Any) -> None:
     tokens = Measurement(item.id, 0, "", TOKENS, TOKEN_ID, np.asarray(item.response, dtype=float))
     cost = {"requests": 1, "tree_tokens": 1, "naive_tokens": 1, "seconds": 0.0, "out_of_memory_retries": 0}
     texts = InfluenceResult.kept.from_dict({**texts_of(prepared, [tokens], Toy()), "cost": cost})
-    texts.check_measurements({}, measurements)
+    texts.check_measurements(InfluenceStatistics, {}, measurements)
     # A document that was left in has its sentences left out, and of one that matters all are.
     for gone in (("without_this", "s4"), ("without_this", "d1"), ("only_this", "d2")):
         damaged = [m for m in measurements if (m.statistic, m.piece) != gone]
         assert len(damaged) == len(measurements) - 1
         with pytest.raises(FieldError, match=r"is missing|is none of"):
-            texts.check_measurements({}, damaged)
+            texts.check_measurements(InfluenceStatistics, {}, damaged)
 
 
 def test_the_report_says_what_was_not_measured_and_shows_documents_first(tmp_path: Path, memory: Any) -> None:

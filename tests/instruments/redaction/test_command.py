@@ -123,6 +123,21 @@ def test_from_python_it_is_the_same(plan: Call) -> None:
         leakmeter.redact("toy", **how, context="Anna sang.", swap=True)
 
 
+def test_what_disclosures_are_held_against_is_all_read() -> None:
+    log = [
+        {
+            "id": name,
+            "context": f"{name} sang. Call 617-555-01{n}0.",
+            "query": "Who?",
+            "response": f"{name}: 617-555-01{n}0.",
+        }
+        for n, name in enumerate(("Anna", "Bo", "Cora"), 1)
+    ]
+    for case in leakmeter.redact("toy", log, disclosures=True, max_loss=None, max_new_tokens=2):
+        assert case.is_partly_read is None
+        assert not any("kept more of its numbers" in warning for warning in case.warnings)
+
+
 @pytest.mark.long
 def test_the_demo_note_as_the_documentation_tells_it(real_backend: Any) -> None:
     """docs/redaction.md: float32 on a CPU; other processors differ in digits that are not told there."""

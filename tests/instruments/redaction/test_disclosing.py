@@ -28,7 +28,7 @@ from leakmeter.core.prompt import Prompt
 from leakmeter.engine.storage.kept import FieldError
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.disclosures import LEAST_NATS, Disclosure, disclosures
-from leakmeter.instruments.redaction.disclosing import after
+from leakmeter.instruments.redaction.disclosing import RedactionStatistics, after
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, candidates
 from leakmeter.instruments.redaction.report import verdict
 from leakmeter.instruments.redaction.result import KeptRedaction, RedactedDisclosures, RedactionResult, unmet
@@ -415,9 +415,11 @@ def test_measurements_without_those_of_disclosures_are_none_of_the_case(statisti
     case = prepared()
     measurements = measured(case.item)
     kept = KeptRedaction.from_dict(texts_of(case, measurements))
-    kept.check_measurements(asdict(MEASURE), measurements)
+    kept.check_measurements(RedactionStatistics, asdict(MEASURE), measurements)
     with pytest.raises(FieldError, match="is missing"):
-        kept.check_measurements(asdict(MEASURE), [each for each in measurements if each.statistic != statistic])
+        kept.check_measurements(
+            RedactionStatistics, asdict(MEASURE), [each for each in measurements if each.statistic != statistic]
+        )
 
 
 def test_what_a_plan_for_disclosures_says() -> None:

@@ -144,8 +144,6 @@ class KeptCase(Record):
 
     same: ClassVar[tuple[str, ...]] = ()
     """Fields that are alike in all cases of a run."""
-    statistics: ClassVar[type[Statistics] | None] = None
-    """The measure's; None where its numbers are not checked."""
 
     id: str
     model: str
@@ -203,14 +201,15 @@ class KeptCase(Record):
         there. They stand in the place of what is declared."""
         return ()
 
-    def check_measurements(self, params: Params, measurements: Sequence[Measurement]) -> None:
-        if self.statistics is None:
-            return
+    def check_measurements(
+        self, statistics: type[Statistics], params: Params, measurements: Sequence[Measurement]
+    ) -> None:
+        """Refuse measurements of the case that are others than their measure's statistics say."""
         own: dict[Statistic, list[Series]] = {}
         for series in self.series(params, measurements):
             own.setdefault(series.statistic, []).append(series)
         lengths, pieces = self.lengths(params, measurements), self.pieces(params, measurements)
-        for statistic in self.statistics.all():
+        for statistic in statistics.all():
             if not (statistic.family or statistic in own):
                 n = lengths[statistic.over]
                 needed = not statistic.optional
@@ -219,7 +218,7 @@ class KeptCase(Record):
                 ]
         known = [each for each in measurements if each.statistic in own]
         _check_series(own, known)
-        if self.statistics.are_all and len(known) < len(measurements):
+        if statistics.are_all and len(known) < len(measurements):
             # Its name may be a text of the user's.
             raise FieldError("statistic", "is none that this version of leakmeter knows of the measure")
 

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
 from leakmeter.core import registry
-from leakmeter.core.measure import Measurement, Params
+from leakmeter.core.measure import Measurement, Params, Statistics
 from leakmeter.core.record import JsonObject, reader_of, records_in
 from leakmeter.engine.storage.kept import FieldError, KeptCase
 from leakmeter.engine.storage.rundir import SPEC, RunDirectory
@@ -32,6 +32,8 @@ class PartReader:
     kind: type[KeptCase] = KeptCase
     params: Params | None = None
     """Of the measure; None where nothing says them, or the measure is not installed: then texts alone are checked."""
+    statistics: type[Statistics] | None = None
+    """The measure's; None where it does not say what its numbers mean, so that they are not checked."""
     _same: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -54,7 +56,7 @@ class PartReader:
         instrument = registry.instrument(measure)
         if directory.is_complete:
             _check_params(instrument.measure, params)
-        return cls(directory, record, instrument.result.kept, params)
+        return cls(directory, record, instrument.result.kept, params, instrument.measure.statistics)
 
     def texts(self, number: int) -> list[JsonObject]:
         cases = self.directory.read_texts(number)
@@ -70,9 +72,9 @@ class PartReader:
                 if measurement.item not in by_case:
                     raise FieldError("item", "is none of the part's cases")
                 by_case[measurement.item].append(measurement)
-            if self.params is not None:
+            if self.params is not None and self.statistics is not None:
                 for kept_case in kept:
-                    kept_case.check_measurements(self.params, by_case[kept_case.id])
+                    kept_case.check_measurements(self.statistics, self.params, by_case[kept_case.id])
         return [(case, by_case[case["id"]]) for case in cases]
 
     def all_cases(self) -> Iterator[Part]:

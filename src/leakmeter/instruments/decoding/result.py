@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 class KeptDecoding(KeptCase):
     """The texts of a case and of the responses that were decoded."""
 
-    statistics: ClassVar = DecodingStatistics
-
     @override
     def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
         if not self.responses:

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 class KeptBatch(KeptCase):
     """Texts of a batch; the exemplars are its spans, and the samples its responses."""
 
-    statistics: ClassVar = GenerationStatistics
-
     @override
     def __post_init__(self) -> None:
         super(KeptBatch, self).__post_init__()

@@ -228,8 +228,6 @@ class KeptQuery(KeptCase):
     """Texts of a query; the exemplars are its spans, each a document."""
 
     same: ClassVar = ("labels",)
-    statistics: ClassVar = IclStatistics
-
     labels: tuple[str, ...]
     label_tokens: Count = 1
     """Of the longest label."""

@@ -104,8 +104,6 @@ class KeptSteps(Record):
 class KeptContextCase(KeptCase):
     """The texts of a case with a context, and what tells values that are personal or secret."""
 
-    statistics: ClassVar[type[ContextStatistics]] = ContextStatistics
-
     sensitive: tuple[tuple[Count, Count, str], ...] | None = None
     """Characters of the context that a list of the user's has, and the type of each; None without a list."""
     recognised: tuple[tuple[Count, Count, str], ...] = ()
@@ -142,8 +140,6 @@ class KeptContextCase(KeptCase):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptInfluence(KeptContextCase):
     """The texts of a case with a context and one or more responses."""
-
-    statistics: ClassVar = InfluenceStatistics
 
     @override
     def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
@@ -312,7 +308,8 @@ class PolicyUse(Record):
 class ContextResult(Result):
     """What a response and its context are, and the influence of the whole context on it."""
 
-    kept: ClassVar[type[KeptContextCase]]
+    statistics: ClassVar[type[ContextStatistics]]
+    """The measure's; what a run keeps beside these is not read."""
     is_of_given: ClassVar = True
     defining: ClassVar = (
         *DEFINING,
@@ -398,7 +395,7 @@ class ContextResult(Result):
     ) -> JsonObject:
         """These fields, for a constructor; `placebo_nats` is of an irrelevant piece as the only context."""
         whole, noise = series[0, ContextStatistics.whole, ""], series[0, ContextStatistics.noise, ""]
-        is_partly_read = not {statistic for _, statistic, _ in series} <= {*cls.kept.statistics.all()}
+        is_partly_read = not {statistic for _, statistic, _ in series} <= {*cls.statistics.all()}
         if is_partly_read:
             warnings = [*warnings, _PARTLY_READ]
         posterior = posterior_of(
@@ -630,6 +627,7 @@ class InfluenceResult(ContextResult):
 
     schema: ClassVar = "influence-1"
     kept: ClassVar = KeptInfluence
+    statistics: ClassVar = InfluenceStatistics
     quantities: ClassVar = _QUANTITIES
     so_far: ClassVar = (
         SoFar(

@@ -396,8 +396,6 @@ _PLACES: Final = {"email": "domains", "address": "towns"}
 class KeptProbe(KeptCase):
     """What a run keeps of a case. Its responses are answers: for each width of beams, those of each template."""
 
-    statistics: ClassVar = PiiStatistics
-
     subject: str
     kind: ProbeKind
     type: ValueType

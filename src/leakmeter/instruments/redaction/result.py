@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 class KeptRedaction(KeptContextCase):
     """The texts of a case: the response, and where pieces are cut the one drawn from what is left."""
 
-    statistics: ClassVar = RedactionStatistics
-
     @override
     def series(self, params: Params, measurements: Sequence[Measurement]) -> Iterator[Series]:
         told = RedactionStatistics
@@ -205,6 +203,7 @@ class RedactionResult(ContextResult):
 
     schema: ClassVar = "redact-1"
     kept: ClassVar = KeptRedaction
+    statistics: ClassVar = RedactionStatistics
     quantities: ClassVar = _QUANTITIES
     so_far: ClassVar = (
         SoFar("cut up to {:.0%} of a context", at("redacted_share")),

@@ -135,8 +135,6 @@ class KeptContexts(KeptCase):
 class KeptMixture(KeptContexts):
     """Responses are the greedy answers, that to the query alone first."""
 
-    statistics: ClassVar = SusceptibilityStatistics
-
     @override
     def lengths(self, params: Params, measurements: Sequence[Measurement]) -> Mapping[Over, Sequence[int]]:
         return {**super(KeptMixture, self).lengths(params, measurements), "context": (len(self.contexts),)}

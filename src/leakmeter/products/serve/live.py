@@ -201,7 +201,7 @@ class Disclosing(Seen):
 
     @override
     def on_scored(self, scored: SearchScores) -> None:
-        """Noise, placebo and controls are measured last: until then, what is above 3 nats is shown."""
+        """Noise, placebo and controls are measured last: until then, what is above the least nats is shown."""
         whole = scored.whole - scored.bare
         rows = {name: scored.whole - row for name, row in scored.cuts.items()}
         if not all(np.isfinite(values).all() for values in (whole, *rows.values())):

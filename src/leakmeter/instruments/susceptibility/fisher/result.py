@@ -39,8 +39,6 @@ _QUANTITIES: Final[Quantities] = (
 class KeptGradients(KeptContexts):
     """No responses; a number for each Σ."""
 
-    statistics: ClassVar = FisherStatistics
-
     @override
     def pieces(self, params: Params, measurements: Sequence[Measurement]) -> Mapping[Per, Collection[str] | None]:
         return {**super(KeptGradients, self).pieces(params, measurements), "sigma": params["sigma"]}
