@@ -45,7 +45,7 @@ def test_a_line_a_case_and_of_each_cell(said: Said) -> None:
             callbacks.on_case(number, "note of Anna")
             said.wait_for(number + 1)
     times = r" · \d:\d\d(, about [\d:]+ left| gone)"
-    kept = r"( · \d from the score cache)?"
+    kept = r"( · \d cached)?"
     assert [re.fullmatch(rf"measuring (\d)/1,200{times}{kept}", line)[1] for line in said.lines] == [*"123"]
     assert " left" in said.lines[2]
     with progress.study_progress({0: 1.0, 1: 3.0}) as state:
@@ -107,7 +107,7 @@ def test_cases_of_which_nothing_had_to_be_run_are_counted() -> None:
         model.n_tokens_run += 100
         callbacks.on_case(13, "run")
         assert state.n_kept == 2
-        assert " · 2 from the score cache · 100 tokens, " in next(state.lines(2.0))
+        assert " · 2 cached · 100 tokens, " in next(state.lines(2.0))
         model.n_tokens_run += 100
     assert [progress._clock(seconds) for seconds in (0.4, 61.0, 7_325.0)] == ["0:00", "1:01", "2:02:05"]
 

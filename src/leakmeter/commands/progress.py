@@ -157,7 +157,7 @@ class _State:
 
     @property
     def kept(self) -> str:
-        return f"{_GAP}{self.n_kept:,} from the score cache" if self.n_kept else ""
+        return f"{_GAP}{self.n_kept:,} cached" if self.n_kept else ""
 
     def left(self, seconds: float) -> str:
         """How long the rest takes at the pace so far; empty where no pace is known."""

@@ -561,7 +561,7 @@ _QUANTITIES: Final[Quantities] = (
     Quantity(
         "influence.disclosures.personal",
         "disclosures",
-        "Number of these that are personal or secret, as far as a list, a recogniser or a shape can tell.",
+        "Number of disclosures that are personal or secret, as far as a list, a recogniser or a shape can tell.",
         lambda case: float(sum(disclosure.is_sensitive for disclosure in case.disclosed)),
         lower_bound=_PARTLY_KNOWN,
         usual="max",

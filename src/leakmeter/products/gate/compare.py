@@ -259,7 +259,7 @@ def _changed(
             before, after = float(ones[i]), float(twos[j])
             change = 0.0 if before == after else abs(after - before)
             least = _ROUNDING * min(abs(before), abs(after))
-            # Not so of what one of them has not.
+            # NaN, of what one of them lacks, is no change.
             if change > max(first.floor(quantity, [i]) + second.floor(quantity, [j]), least):
                 numbers.setdefault(i, []).append(ChangedNumber(quantity.name, quantity.unit, before, after))
                 largest[i] = (*largest.get(i, ()), -change)
