@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from leakmeter import runs
 from leakmeter.cli import program
 from leakmeter.cli.runs import schema_of
 from leakmeter.report.glossary import TERMS, Term
+from leakmeter.results.query import VIEWS, all_views
+from leakmeter.results.views import SqlColumn
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples").glob("*.ipynb"))
 ABOUT_COMMANDS = """# Command line
@@ -35,6 +38,12 @@ ABOUT_FIELDS = """# Fields of results
 What `--json` prints, a table a command, made of its JSON schema (`leakmeter runs schema
 NAME`). In Python the fields have the same names.
 A missing value is null; infinity is the text "Infinity".
+
+"""
+ABOUT_COLUMNS = """# Columns of SQL views
+
+The columns of `leakmeter runs query`, a table a view, made of the code. [Runs](../runs.md#query) has examples;
+`leakmeter runs query --schema` prints these columns and those of each instrument's own views.
 
 """
 ABOUT_NAMES = """# Python
@@ -110,6 +119,17 @@ def _table(schema: dict[str, Any]) -> list[str]:
     return ["| field | meaning |", "| --- | --- |", *rows, ""]
 
 
+def columns_page() -> str:
+    """The columns of the views that runs of all instruments have."""
+    views = all_views()
+    return ABOUT_COLUMNS + "\n".join(_columns_of(name, views) for name in ("pieces", "quantities", *VIEWS))
+
+
+def _columns_of(view: str, views: Mapping[str, Sequence[SqlColumn]]) -> str:
+    rows = (f"`{column.name}` {column.type} | {column.about}\n" for column in views[view])
+    return f"## {view}\n\n`{view}` | meaning\n--- | ---\n{''.join(rows)}"
+
+
 def names_page() -> str:
     """A directive for each public name, at the place where it is defined: functions, then what they return."""
     public = {name: getattr(leakmeter, name) for name in leakmeter.__all__ if not name.startswith("__")}
@@ -156,4 +176,5 @@ def on_files(files: Any, config: Any) -> Any:
         files.append(File.generated(config, f"notebooks/{path.stem}.md", content=notebook_page(path)))
     files.append(File.generated(config, "reference/glossary.md", content=terms_page()))
     files.append(File.generated(config, "reference/fields.md", content=fields_page()))
+    files.append(File.generated(config, "reference/columns.md", content=columns_page()))
     return files

@@ -38,7 +38,7 @@ def test_the_navigation_has_every_page_once(generate: ModuleType) -> None:
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     config = generate.on_config(SimpleNamespace(nav=settings["nav"], docs_dir=DOCS))
     shown = sorted(pages_in(config.nav))
-    made = [f"reference/{name}.md" for name in ("api", "cli", "fields", "glossary")]
+    made = [f"reference/{name}.md" for name in ("api", "cli", "columns", "fields", "glossary")]
     made += [f"notebooks/{path.stem}.md" for path in generate.NOTEBOOKS]
     assert shown == sorted([*made, *(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))])
 
