@@ -32,7 +32,6 @@ from leakmeter.results.limits import QueryLimits
 from leakmeter.results.query import VIEWS, all_views, ask
 
 
-
 @pytest.fixture
 def runs(tmp_path: Path) -> list[Path]:
     """Two complete runs."""
