@@ -54,8 +54,9 @@ The columns of `leakmeter runs query`, a table a view, made of the code. [Runs](
 """
 ABOUT_QUANTITIES = """# Quantities
 
-The numbers that `leakmeter gate` bounds and `quantities` in SQL has, a table an instrument, made of the code. The aggregate in
-brackets is the default; other quantities need one, as in `influence.mean`. [A gate](../gate.md#bounds) says how bounds are written.
+The numbers that `leakmeter gate` bounds and `quantities` in SQL has, a table an instrument, made of the code. The
+aggregate in brackets is the default; other quantities need one, as in `influence.mean`. [A gate](../gate.md#bounds)
+says how bounds are written.
 
 """
 ABOUT_RECOGNISERS = """# Recognisers

@@ -19,7 +19,6 @@ from helpers.accessibility import AXE, violations
 from helpers.places import DOCS, ROOT, script
 from helpers.report_browser import CHROMIUM, Browser
 
-
 MOST_WORDS = 40_000
 
 
@@ -74,9 +73,9 @@ def test_lists_are_those_of_the_code(generate: ModuleType) -> None:
 
 
 def test_pages_are_short_enough_to_be_read() -> None:
-    """Words of the menu's pages, counted as `wc -w` does, without results and what is made of the code."""
+    """Words of the menu's pages, counted as `wc -w` does, without results, the gallery and what is made of the code."""
     menu = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
-    pages = [DOCS / name for name in pages_in(menu) if not name.startswith("results/")]
+    pages = [DOCS / name for name in pages_in(menu) if not name.startswith(("results/", "gallery"))]
     words = {page.name: len(page.read_text(encoding="utf-8").split()) for page in pages if page.is_file()}
     assert sum(words.values()) < MOST_WORDS, sorted(words.items(), key=lambda one: -one[1])[:10]
 
