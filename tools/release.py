@@ -6,7 +6,7 @@
     python tools/release.py versions         # one step alone, unasked; `--tag v1.0.0` compares a tag too
     python tools/release.py sbom --to FILE   # the list of components
 
-docs/releasing.md lists the steps. Nothing is published here: the last step says what to type.
+RELEASING.md lists the steps. Nothing is published here: the last step says what to type.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pages of the site that are made of the code and of the notebooks: commands, public names, fields, terms.
+"""Pages of the site that are made of the code and of the notebooks: commands, public names, fields, terms and lists.
 
 They are made when the site is built and never written into the checkout.
 """
@@ -8,14 +8,23 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import leakmeter
 from leakmeter import runs
 from leakmeter.cli import program
+from leakmeter.core import registry
+from leakmeter.core.quantity import Quantity
+from leakmeter.data.traces.answer import Reason
 from leakmeter.report.glossary import TERMS, Term
+from leakmeter.results.query import VIEWS, all_views
+from leakmeter.results.views import SqlColumn
+from leakmeter.text.entities.packs.checksums import CHECKSUMS
 
+PACKS = Path(leakmeter.__file__).parent / "text" / "entities" / "packs"
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples").glob("*.ipynb"))
 ABOUT_COMMANDS = """# Command line
 
@@ -35,6 +44,31 @@ What `--json` prints, a table a command, made of its JSON schema (`leakmeter run
 NAME`). In Python the fields have the same names.
 A missing value is null; infinity is the text "Infinity".
 
+"""
+ABOUT_COLUMNS = """# Columns of SQL views
+
+The columns of `leakmeter runs query`, a table a view, made of the code. [Runs](../runs.md#query) has examples;
+`leakmeter runs query --schema` prints these columns and those of each instrument's own views.
+
+"""
+ABOUT_QUANTITIES = """# Quantities
+
+The numbers that `leakmeter gate` bounds and `quantities` in SQL has, a table an instrument, made of the code. The
+aggregate in brackets is the default; other quantities need one, as in `influence.mean`. [A gate](../gate.md#bounds)
+says how bounds are written.
+
+"""
+ABOUT_RECOGNISERS = """# Recognisers
+
+The [packs](../recognisers.md) that are part of leakmeter, and the checksums that a pack may name, made of the code.
+
+"""
+ABOUT_REASONS = """# Why a call is refused
+
+Why a call of [logged traffic](../traces.md) is refused, by the word that reports and JSON have for it.
+
+| reason | meaning |
+| --- | --- |
 """
 ABOUT_NAMES = """# Python
 
@@ -109,6 +143,53 @@ def _table(schema: dict[str, Any]) -> list[str]:
     return ["| field | meaning |", "| --- | --- |", *rows, ""]
 
 
+def columns_page() -> str:
+    """The columns of the views that runs of all instruments have."""
+    views = all_views()
+    return ABOUT_COLUMNS + "\n".join(_columns_of(name, views) for name in ("pieces", "quantities", *VIEWS))
+
+
+def _columns_of(view: str, views: Mapping[str, Sequence[SqlColumn]]) -> str:
+    rows = (f"`{column.name}` {column.type} | {column.about}\n" for column in views[view])
+    return f"## {view}\n\n`{view}` | meaning\n--- | ---\n{''.join(rows)}"
+
+
+def quantities_page() -> str:
+    """What of the results of each instrument can be bounded."""
+    tables = []
+    for name in registry.instruments():
+        rows = [
+            f"| `{one.name}`{f' ({one.usual})' if isinstance(one, Quantity) and one.usual else ''} | {one.unit} "
+            f"| {_cell(one.about)}{' Less is worse.' if one.worse == 'less' else ''} |\n"
+            for one in registry.instrument(name).result.quantities
+        ]
+        tables.append(f"## {name}\n\n| quantity | unit | meaning |\n| --- | --- | --- |\n{''.join(rows)}")
+    return ABOUT_QUANTITIES + "\n".join(tables)
+
+
+def recognisers_page() -> str:
+    """Every pack with the kinds of its recognisers, and every checksum."""
+    packs = []
+    for path in sorted(PACKS.glob("*.toml")):
+        pack = tomllib.loads(path.read_text(encoding="utf-8"))
+        kinds = dict.fromkeys(one["kind"] for one in pack["recogniser"])
+        packs.append(f"| `{path.name}` | {_cell(pack['about'])} | {', '.join(map(_cell, kinds))} |\n")
+    sums = (f"| `{name}` | {_cell(' '.join((check.__doc__ or '').split()))} |\n" for name, check in CHECKSUMS.items())
+    return (
+        f"{ABOUT_RECOGNISERS}## Packs\n\n| pack | what it is | kinds |\n| --- | --- | --- |\n{''.join(packs)}\n"
+        f"## Checksums\n\n| name | what is checked |\n| --- | --- |\n{''.join(sums)}"
+    )
+
+
+def reasons_page() -> str:
+    """Why a call of a log is refused."""
+    return ABOUT_REASONS + "".join(f"| `{reason.value}` | {_cell(reason.sentence)} |\n" for reason in Reason)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
 def names_page() -> str:
     """A directive for each public name, at the place where it is defined: functions, then what they return."""
     public = {name: getattr(leakmeter, name) for name in leakmeter.__all__ if not name.startswith("__")}
@@ -155,4 +236,8 @@ def on_files(files: Any, config: Any) -> Any:
         files.append(File.generated(config, f"notebooks/{path.stem}.md", content=notebook_page(path)))
     files.append(File.generated(config, "reference/glossary.md", content=terms_page()))
     files.append(File.generated(config, "reference/fields.md", content=fields_page()))
+    files.append(File.generated(config, "reference/columns.md", content=columns_page()))
+    files.append(File.generated(config, "reference/quantities.md", content=quantities_page()))
+    files.append(File.generated(config, "reference/recognisers.md", content=recognisers_page()))
+    files.append(File.generated(config, "reference/reasons.md", content=reasons_page()))
     return files

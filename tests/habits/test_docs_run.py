@@ -17,7 +17,7 @@ import yaml
 
 from helpers import role_files
 from helpers.docs_blocks import CONSOLE, PAGES, blocks, command_lines, shell_lines, words_of
-from helpers.places import ROOT
+from helpers.places import DOCS, ROOT, script
 from leakmeter.instruments.influence.disclosures import Disclosure, Source
 
 
@@ -126,13 +126,16 @@ def test_links_between_pages_lead_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
 
 
-def test_the_case_page_lists_every_field_of_a_case(somewhere: Path) -> None:
+def test_the_site_lists_every_field_of_a_case(somewhere: Path) -> None:
     import leakmeter
 
-    page = (ROOT / "docs" / "case.md").read_text(encoding="utf-8")
+    page = script(DOCS / "reference" / "generate.py").fields_page()
+    _, _, of_influence = page.partition("\n## influence\n")
+    said = set(re.findall(r"^\| `(\w+)` \|", of_influence.partition("\n## ")[0], re.MULTILINE))
     case = leakmeter.influence("toy", context="Anna sang. Bo ate.", query="Who?", samples=2, max_new_tokens=4).to_dict()
-    said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", page))))
     disclosure = {field.name: None for record in (Disclosure, Source) for field in dataclasses.fields(record)}
     for fields in (case, case["pieces"][0], case["samples"][0], case["response"], case["cost"], disclosure):
         assert set(fields) <= said
+    named = set(re.findall(r"`([a-z_]+)(?:\[\])?`", (DOCS / "case.md").read_text(encoding="utf-8")))
+    assert {"whole_nats", "signed_nats", "evidence", "posterior", "warnings"} <= named & said
     assert os.listdir(somewhere) == []

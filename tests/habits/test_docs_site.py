@@ -19,6 +19,8 @@ from helpers.accessibility import AXE, violations
 from helpers.places import DOCS, ROOT, script
 from helpers.report_browser import CHROMIUM, Browser
 
+MOST_WORDS = 40_000
+
 
 def pages_in(navigation: Any) -> Iterator[str]:
     if isinstance(navigation, str):
@@ -38,7 +40,8 @@ def test_the_navigation_has_every_page_once(generate: ModuleType) -> None:
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     config = generate.on_config(SimpleNamespace(nav=settings["nav"], docs_dir=DOCS))
     shown = sorted(pages_in(config.nav))
-    made = [f"reference/{name}.md" for name in ("api", "cli", "fields", "glossary")]
+    names = ("api", "cli", "columns", "fields", "glossary", "quantities", "reasons", "recognisers")
+    made = [f"reference/{name}.md" for name in names]
     made += [f"notebooks/{path.stem}.md" for path in generate.NOTEBOOKS]
     assert shown == sorted([*made, *(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))])
 
@@ -55,6 +58,26 @@ def test_the_reference_is_that_of_the_code(generate: ModuleType) -> None:
     public = sorted(name for name in leakmeter.__all__ if not name.startswith("__"))
     assert sorted(re.findall(r'heading: "leakmeter\.(\w+)"', names)) == public
     assert "::: leakmeter.instruments.influence.command.influence\n" in names
+
+
+def test_lists_are_those_of_the_code(generate: ModuleType) -> None:
+    from leakmeter.data.traces.answer import Reason
+
+    quantities = generate.quantities_page()
+    assert "| `influence.disclosures.personal` (max) | disclosures |" in quantities
+    assert "Less is worse." in quantities
+    recognisers = generate.recognisers_page()
+    assert "| `secrets.toml` | Secrets by their prefix" in recognisers
+    assert "| `luhn` | Luhn's sum" in recognisers
+    assert all(f"| `{reason.value}` |" in generate.reasons_page() for reason in Reason)
+
+
+def test_pages_are_short_enough_to_be_read() -> None:
+    """Words of the menu's pages, counted as `wc -w` does, without results, the gallery and what is made of the code."""
+    menu = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    pages = [DOCS / name for name in pages_in(menu) if not name.startswith(("results/", "gallery"))]
+    words = {page.name: len(page.read_text(encoding="utf-8").split()) for page in pages if page.is_file()}
+    assert sum(words.values()) < MOST_WORDS, sorted(words.items(), key=lambda one: -one[1])[:10]
 
 
 def test_no_code_in_a_table_has_an_escaped_bar() -> None:

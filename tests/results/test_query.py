@@ -24,15 +24,13 @@ import pytest
 
 from helpers.examples import few
 from helpers.made_runs import CASES, HOSTILE, SPEC, other, rows_of, texts_of, written
-from helpers.places import DOCS, any_name
+from helpers.places import DOCS, any_name, script
 from leakmeter.core import registry
 from leakmeter.core.measure import NATS, Measurement
 from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.results.limits import QueryLimits
 from leakmeter.results.query import VIEWS, all_views, ask
-
-PAGE = DOCS / "runs.md"
 
 
 @pytest.fixture
@@ -96,8 +94,9 @@ def test_statistics_are_those_that_measures_declare(runs: list[Path]) -> None:
     assert "without_this" in {statistic for statistic, *_ in found}
 
 
-def test_the_page_describes_them_too() -> None:
-    tables = re.findall(r"^`(\w+)` \| meaning\n--- \| ---\n((?:.+\n)+)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+def test_the_site_describes_them_too() -> None:
+    page = script(DOCS / "reference" / "generate.py").columns_page()
+    tables = re.findall(r"^`(\w+)` \| meaning\n--- \| ---\n((?:.+\n)+)", page, re.MULTILINE)
     shown = {view: all_views()[view] for view in ("pieces", "quantities", *VIEWS)}
     assert [(view, rows.splitlines()) for view, rows in tables] == [
         (view, [f"`{c.name}` {c.type} | {c.about}" for c in columns]) for view, columns in shown.items()

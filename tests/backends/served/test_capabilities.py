@@ -166,7 +166,7 @@ def test_bounded_decoding_asks_for_the_bare_rows_first_and_alone():
         np.testing.assert_allclose(one.values, other.values, atol=1e-9, err_msg=one.statistic)
 
 
-PAGE = Path(__file__).parents[3] / "docs" / "served.md"
+PAGE = Path(__file__).parents[3] / "docs" / "results" / "served.md"
 BEGIN, END = "<!-- served-capabilities -->", "<!-- /served-capabilities -->"
 GIVEN = "it is so."
 ANSWERS = (ClosedAnswer("yes", (" yes",)), ClosedAnswer("no", (" no",)))

@@ -239,7 +239,7 @@ def test_a_bad_published_file_is_one_line(tmp_path: Path, templates: Any, names:
 
 def test_the_files_that_the_documentation_shows_are_relations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for block in blocks("toml", "json", page=DOCS / "studies.md"):
+    for block in blocks("toml", "json", page=DOCS / "results" / "studies.md"):
         Path(str(block.title)).write_text(block.text, encoding="utf-8")
     for found in (load_relations("relations.toml"), load_relations("templates.json", names="names.json")):
         assert [relation.name for relation in found] == ["captain"]
