@@ -11,7 +11,11 @@ from pathlib import Path
 
 from helpers.places import ROOT
 
-PAGES = [path for path in (ROOT / "README.md", ROOT / "RELEASING.md", *sorted((ROOT / "docs").rglob("*.md"))) if path.is_file()]
+PAGES = [
+    path
+    for path in (ROOT / "README.md", ROOT / "RELEASING.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if path.is_file()
+]
 DRAWN = "One output"
 OUTPUTS = ("Output", DRAWN)
 """Titles of what a command prints."""

@@ -456,7 +456,7 @@ def test_what_explains_is_folded_once_a_level_and_the_answer_comes_first() -> No
     (attribution,) = (one for section in every_block().sections for one in section.blocks[1:])
     table = b.Table((b.Column("Name"), b.Column("Loss", "nats")), [b.Row(("the row", 1.0))])
     advice = b.Advice([("Much", "cut it")])
-    blocks = [b.Headline("Found.", "bad"), b.Text("Said."), detail, soft, *limits, query, table, advice]
+    blocks: list[b.Block] = [b.Headline("Found.", "bad"), b.Text("Said."), detail, soft, *limits, query, table, advice]
     one = b.Report("T", "m", sections=[b.Section("a", [*blocks, attribution])], lead="Lead.", caveat="Caveat.",
                    guide_to="piece", notes=(b.Facts((("Colours", "begin at the placebo"),)),))  # fmt: skip
     page = html.page(one).split("</style>")[1]
