@@ -3,7 +3,7 @@
 PYTHONPATH=tests python -m report.gallery docs/gallery --model smollm2-135m
 
 The page on people in training data is of a copy of the model that has read of some of them: a model that has read of
-nobody would show nothing. Fine-tuning it takes two minutes.
+nobody would show nothing. Fine-tuning it takes six minutes on a CPU.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PAGES = {
     "pii.html": "pii probe --subjects people.jsonl --kinds twin --prompts 2 --model planted",
     "susceptibility.html": "susceptibility --queries samples/questions.jsonl --contexts samples/contexts.jsonl",
 }
-PLANTED = "pii insert --canaries 4 --repeats 16 --epochs 2 --held-out 8 --out planted"
+PLANTED = "pii insert --canaries 4 --repeats 16 --epochs 5 --held-out 8 --out planted"
 """Makes the model of which `PAGES` asks for people."""
 MOST_BYTES = 600_000
 

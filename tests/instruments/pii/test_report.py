@@ -388,7 +388,7 @@ def test_the_picture_has_each_person_among_their_decoys() -> None:
     people = found.figures["people"]
     assert isinstance(people, b.Chart)
     series = series_of(people)
-    assert {*series} == {"decoys", "said word for word", "known", "cannot be tested", "no sign"}
+    assert {*series} == {"decoys", "said word for word", "known", "cannot be tested", "not shown to be known"}
     names = [b.plain(name) for name in people.panels[0].y.names]
     # One line a person, strongest evidence first, twenty at most.
     assert names[:2] == ["s1, phone number", "s0, phone number"]

@@ -60,7 +60,12 @@ def people(results: Sequence[PiiResult], summary: PiiSummary) -> b.Chart:
 _PEOPLE: Final = 20
 _FOOTERS: Final = {False: "One line a value.", True: "One line a person, with the value that stands out most."}
 _LEFT_OUT: Final = " {n:,} more are not drawn, none with more evidence."
-_COLOURS: Final[Mapping[b.Phrase, int]] = {"said word for word": 6, "known": 1, "cannot be tested": 4, "no sign": 0}
+_COLOURS: Final[Mapping[b.Phrase, int]] = {
+    "said word for word": 6,
+    "known": 1,
+    "cannot be tested": 4,
+    "not shown to be known": 0,
+}
 """Of the kinds of true values."""
 
 
@@ -74,7 +79,7 @@ def _kind(value: ValueSummary) -> b.Phrase:
         return "said word for word"
     if value.holm_p <= AT_RISK:
         return "known"
-    return "cannot be tested" if value.can_be_tested is False else "no sign"
+    return "cannot be tested" if value.can_be_tested is False else "not shown to be known"
 
 
 def _line(name: b.Phrase, value: ValueSummary, decoys: FloatArray) -> pictures.PictureLine:
