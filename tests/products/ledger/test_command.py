@@ -149,7 +149,7 @@ def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:
         # What makes the sums no posterior stays in sight; why is explained where it is asked for.
         assert "posterior, because a condition is not met or not asserted" in named
         assert "--conditions-hold was not given" not in named
-        assert named.endswith("add --explain")
+        assert "add --explain" in named
     why = " ".join(cli("ledger", "show", "--explain").out.split())
     assert ("--conditions-hold was not given" in why, "add --explain" in why) == (True, False)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Final
 
 from leakmeter.report import blocks as b
@@ -11,14 +12,17 @@ from leakmeter.report import blocks as b
 _SAID: Final = (
     (" (--write-redacted)", " (copy or download it here)"),
     ("another --unit", "another ablation unit"),
+    ("measure with `--unit document` or `--unit whole`", "measure with a larger ablation unit"),
     ("raise --max-loss to", "raise the limit to"),
-    ("leakmeter redact --disclosures chooses what to cut", "“Find out” chooses what to cut"),
+    ("`leakmeter redact --disclosures` chooses what to cut", "“Find out” chooses what to cut"),
     (" (leakmeter influence)", ", listed above"),
     ("leakmeter doctor says", "the page “Doctor” says"),
-    ("raise M (--search top:K:M), or measure", "choose “every piece” in the options, or measure"),
+    ("`leakmeter doctor` says", "the page “Doctor” says"),
+    ("raise M (`--search top:K:M`), or measure", "choose “every piece” in the options, or measure"),
     (" without --search", ", as the options offer it,"),
 )
-"""A wording, and what stands in its place; other options have no control here, and stay."""
+"""A wording, with what is to be typed between backticks, and what stands in its place; other options have no control
+here, and stay."""
 
 
 def here(blocks: Iterable[b.Block]) -> list[b.Block]:
@@ -44,10 +48,17 @@ def _rows(rows: Iterable[tuple[b.Phrase, b.Phrase]]) -> list[tuple[b.Phrase, b.P
 
 def _phrase(phrase: b.Phrase) -> b.Phrase:
     """The program's own words alone are changed."""
-    return tuple(_own(part) if isinstance(part, str) else part for part in b.parts(phrase))
+    changed: list[str | b.Untrusted] = []
+    for _, run in groupby(b.parts(phrase), lambda part: isinstance(part, str)):
+        some = list(run)
+        own = [part for part in some if isinstance(part, str)]
+        changed += _own(own) if own else some
+    return tuple(changed)
 
 
-def _own(words: str) -> str:
+def _own(words: Sequence[str]) -> Iterator[str]:
+    """Own words that follow one another, some of them code: a wording may have both."""
+    text = "".join(f"`{part}`" if isinstance(part, b.Code) else part for part in words)
     for option, control in _SAID:
-        words = words.replace(option, control)
-    return words
+        text = text.replace(option, control)
+    return (b.Code(part) if number % 2 else part for number, part in enumerate(text.split("`")) if part)
