@@ -55,11 +55,11 @@ ELEMENTS_OF_PAGES = {
 ATTRIBUTES = set(
     """
     accept action aria-current aria-describedby aria-hidden aria-label aria-labelledby aria-live aria-sort
-    autocomplete charset checked class content data-bins data-cases data-chips data-copy data-d data-filter data-
-    found data-handful data-knee data-l data-label data-p data-partly data-post data-r data-rest data-rows data-run
-    data-screen data-sort data-state data-top data-u data-v defer dir disabled for form hidden href id lang max
-    maxlength method min name placeholder rel required role rows scope selected spellcheck src step tabindex title
-    type value
+    autocomplete charset checked class content data-bins data-cases data-chips data-copy data-d data-filter
+    data-found data-handful data-knee data-l data-label data-p data-partly data-post data-r data-rest data-rows
+    data-run data-screen data-sort data-state data-top data-u data-v defer dir disabled for form hidden href id lang
+    max maxlength method min name placeholder rel required role rows scope selected spellcheck src step tabindex
+    title type value
     clip-path clip-rule d fill fill-opacity font-family font-size font-weight height opacity stroke stroke-dasharray
     stroke-dashoffset stroke-linecap stroke-linejoin stroke-opacity stroke-width text-anchor transform viewbox width
     x x1 x2 xlink:href xmlns xmlns:xlink y y1 y2
