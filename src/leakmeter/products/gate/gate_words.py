@@ -190,7 +190,9 @@ def comparison_headline(comparison: JsonObject, first: str = "A", second: str = 
         others = "".join(f"; it {part.format('', '')}" for part in parts[1:])
         return f"{second} {parts[0].format(f' than {first}', f' of {n:,} {noun}')}{others}."
     alike = "leaks as much as" if all(row["sense"] == "leak" for row in tested) else "does not differ from"
-    return f"{second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{_few(comparison)}"
+    # A test that finds no difference does not show that there is none.
+    shown = f"As far as {counted(comparison['n_pairs'], 'case')} can show, {second} {alike} {first}"
+    return f"{shown}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{_few(comparison)}"
 
 
 def _few(comparison: JsonObject) -> str:
