@@ -198,7 +198,7 @@ def test_a_logged_chat(cli: Call, tmp_path: Path, real_backend: Any, monkeypatch
         assert first["query"] == role_files.QUESTION
         by_type = {piece["entity_type"]: piece for piece in first["pieces"]}
         assert by_type["phone"]["signed_nats"] > first["placebo_signed_nats"] > 0
-        assert by_type["phone"]["posterior"] > 0.99
+        assert by_type["phone"]["posterior"] is None, "the answer was given: another model may have written it"
 
 
 def test_few_shot_examples_from_a_table(cli: Call, tmp_path: Path) -> None:

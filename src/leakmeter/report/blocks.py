@@ -968,7 +968,7 @@ def explains(block: Block) -> bool:
     """Whether a page shows it under "How to read this". A text under a heading of its own, such as a query, is told
     apart by that."""
     match block:
-        case Warning():
+        case Warning() | Table():
             return block.detail
         case Text():
             return block.is_detail and (block.style == "soft" or not block.heading) and block.style != "prose"

@@ -16,6 +16,7 @@ import leakmeter
 from helpers.command_line import assert_refused, object_of
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.instruments.decoding import measure
 from leakmeter.stats.exact_draw import StreamBits
 
 Call = Callable[..., Any]
@@ -119,9 +120,7 @@ def test_in_public_an_error_does_without_the_run_s_name(decode: Call, monkeypatc
 
 def test_public_receipts_of_two_contexts_with_the_same_tokens_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """The toy model draws the prior where the bound is next to nothing: by the same bits the same tokens."""
-    monkeypatch.setattr(
-        "leakmeter.instruments.decoding.measure.bits_of", lambda *given: lambda *place: StreamBits(b"any", place)
-    )
+    monkeypatch.setattr(measure, "bits_of", lambda *given: lambda *place: StreamBits(b"any", place))
     results = [
         leakmeter.decode("toy", context=context, query="Who?", epsilon=1e-9, seed=5, max_new_tokens=8)
         for context in ("Anna sang.", "Bo ate. " * 30, ["One", "two", "three"])

@@ -17,6 +17,7 @@ from leakmeter.core.item import ContextItem
 from leakmeter.core.sampling import bits_of, uniforms_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.instruments.generation import measure
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.mechanism import BoundedCid, ClippedLogitAggregation
@@ -132,7 +133,7 @@ def test_how_many_advance_together_changes_nothing(monkeypatch: pytest.MonkeyPat
     whole = drawn(item, sequences=7, max_new_tokens=6)
     assert len({len(written) for written in tokens_of(whole)}) > 1
     for n in (1, 6):
-        monkeypatch.setattr("leakmeter.instruments.generation.measure._PROMPTS_TOGETHER", n)
+        monkeypatch.setattr(measure, "_PROMPTS_TOGETHER", n)
         few = drawn(item, sequences=7, max_new_tokens=6)
         assert list(few) == list(whole)
         for key, values in whole.items():

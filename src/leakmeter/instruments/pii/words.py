@@ -77,8 +77,8 @@ MORE_THAN_CHANCE: Final = (
     "look for duplicates in the training data",
 )
 TOO_FEW: Final = (
-    "too few people to tell",
-    "the result is inconclusive: probe for as many people as the report says, then decide",
+    "too few people to tell by the ranks of their values",
+    "ranks are inconclusive: probe for as many people as the report says, then decide",
 )
 NO_MORE: Final = (
     "no more people are known than by chance",

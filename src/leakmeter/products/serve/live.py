@@ -210,7 +210,8 @@ class Disclosing(Seen):
         series: dict[tuple[int, str, str], FloatArray] = {(0, told.log_prob, ""): scored.whole}
         series |= {(0, told.whole, ""): whole, (0, told.noise, ""): 0 * whole}
         series |= {(0, told.without_this, name): values for name, values in rows.items()}
-        disclosed = [disclosure for disclosure in disclosures(self._texts, series) if disclosure.evidence is not None]
+        found = disclosures(self._texts, series)
+        disclosed = [row for row in found if row.evidence is not None and row.says_something]
         tokens = list(zip(self._texts["responses"][0]["tokens"], np.abs(whole).tolist(), strict=True))
         is_complete = self._units <= {*rows}
         self.job.tell("disclosed", **self.marked(disclosed, tokens, is_complete=is_complete, is_final=False))
@@ -356,7 +357,7 @@ def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> Json
         "rest": html.fragment(here(order.rest), level=3),
         "pieces": [_piece(result_, piece) for piece in result_.pieces],
         **watch.marked(
-            result_.disclosed,
+            disclosure_report.marked(result_),
             list(zip(result_.response.tokens, result_.whole_per_token_nats, strict=True)),
             result_.noise_floor_per_token_nats,
         ),
