@@ -14,17 +14,17 @@ class ResultCost(Record):
     """What measuring a case took: its share, where several were scored together."""
 
     requests: int
-    """Prompts scored."""
+    """Number of prompts that were scored."""
     tree_tokens: int
-    """Tokens put through the model."""
+    """Number of tokens put through the model."""
     naive_tokens: int
-    """Tokens that one full pass for each prompt would have run."""
+    """Number of tokens that one full pass for each prompt would have run."""
     seconds: float
-    """Time that it took."""
+    """Time that measuring the case took, seconds."""
     out_of_memory_retries: int
-    """How often memory ran out, and the work went on in smaller parts."""
+    """Number of times that memory ran out, and the work went on in smaller parts."""
     scored_together: int | None
-    """Cases of the part; None where each was scored alone."""
+    """Number of cases that were scored together; None where each was scored alone."""
 
     @classmethod
     def from_texts(cls, texts: Texts) -> Self:

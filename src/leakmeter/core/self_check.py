@@ -102,15 +102,17 @@ class SelfCheck(Record):
     """What the self-checks of a run found, up to and with a case."""
 
     passes: Passes
-    """How the case was computed: shared, where prompts share work; plain, each prompt alone and whole."""
+    """How the case was computed: 'shared' where prompts share work; 'plain' where each prompt is run alone and
+    whole."""
     rows: int
-    """Rows of logits that were recomputed by plain passes."""
+    """Number of rows of logits that were recomputed by plain passes."""
     nats: float
-    """Mean difference of a token's log-probability between the run and a plain pass, nats: the largest of a check."""
+    """Mean difference of a token's log-probability between the run and a plain pass, nats: the largest of all checks so
+    far."""
     largest_nats: float
-    """Largest difference of a token."""
+    """Largest difference of a token's log-probability between the run and a plain pass, nats."""
     failed_nats: float | None
-    """By how much shared passes were off where a check failed, nats; None where none did."""
+    """Error of the shared passes where a check failed, nats; None where none did."""
 
     @classmethod
     def from_texts(cls, texts: Texts) -> Self | None:

@@ -39,17 +39,17 @@ class Guarantee(Record):
     """Upper bounds, nats, of what a number of tokens tell of one exemplar together."""
 
     n_tokens: int
-    """How many tokens."""
+    """Number of tokens that the bounds cover."""
     epsilon: Unbounded
-    """ε at δ, 0 or more."""
+    """Bound ε at δ, nats, 0 or more."""
     delta: float
-    """δ."""
+    """δ of the (ε, δ) bound."""
     order: float
-    """The order that gives ε; the paper's α*."""
+    """Order α of the Rényi divergence that gives the least ε (the paper's α*)."""
     rdp_nats: Unbounded
-    """Rényi divergence of that order, of all tokens."""
+    """Bound on the Rényi divergence at `order`, of all tokens together, nats."""
     pure_epsilon: Unbounded
-    """ε at δ = 0: basic composition of what each token costs at most."""
+    """Bound ε at δ = 0, nats: basic composition of the most that each token costs."""
 
 
 def line(sensitivity: float, orders: Sequence[float]) -> FloatArray:

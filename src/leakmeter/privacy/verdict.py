@@ -93,15 +93,15 @@ class PaperFigure(Record):
     """
 
     order: float
-    """α*, of the guarantee."""
+    """Order α* of the guarantee."""
     delta: float
     """δ of the guarantee."""
     sum_of_maxima_nats: Unbounded
-    """Σ_t max_i D_α*↔."""
+    """Sum over tokens of the largest divergence of an exemplar, Σ_t max_i D_α*↔, nats."""
     epsilon: Unbounded
-    """ε_empirical."""
+    """Empirical ε of the paper, nats: 2 (Σ_t max_i D_α*↔ + c(α*, δ))."""
     zero_leak_epsilon: float
-    """2 c(α*, δ)."""
+    """Empirical ε of a mechanism that leaks nothing, nats: 2 c(α*, δ)."""
 
 
 def judge(

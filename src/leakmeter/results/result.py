@@ -279,19 +279,19 @@ class Result(AnyResult, Record):
     """A case as it is shown and kept: the fields are what `--json` prints, units in their names."""
 
     id: str
-    """What the case is called in its run."""
+    """Id of the case in its run."""
     model: str
     """Name of the model, as it was given."""
     weights_sha256: str | None
-    """Hash of the model's weights; None where they are not known by one."""
+    """SHA-256 hash of the model's weights; None where it is not known."""
     dtype: str
     """Number type of the model's arithmetic."""
     cost: ResultCost
     warnings: tuple[str, ...]
-    """What narrows the meaning of the numbers, a sentence each."""
+    """Warnings that narrow the meaning of the numbers, a sentence each."""
     self_check: SelfCheck | None = field(default=None, metadata={SELDOM: True})
-    """How far the run's numbers were from those of plain passes, up to this case. There only where it was looked at: of
-    models of the transformers library."""
+    """Differences between the run's numbers and those of plain passes, up to this case. Present only where they were
+    checked, as for models of the transformers library."""
 
     @override
     def to_dict(self) -> JsonObject:
@@ -315,13 +315,13 @@ class Response(Record):
     """A response that was measured."""
 
     text: str = field(repr=False)
-    """What it says."""
+    """Text of the response."""
     tokens: tuple[str, ...] = field(repr=False)
-    """The text that each token adds; empty at all but the last token of a character that takes several."""
+    """Text that each token adds to the response; empty at all but the last token of a character that takes several."""
     sampled: bool
-    """Whether it was drawn from the model that measures; else it was given."""
+    """Whether the response was drawn from the model that measures; else it was given."""
     seed: int | None
-    """Of the drawing; None where there is none."""
+    """Seed of the draw; None where there is none."""
 
     @classmethod
     def from_texts(cls, texts: Texts, number: int, seed: int | None) -> Self:
@@ -338,11 +338,11 @@ class DocumentRange(Record):
     """Where a document lies in the context, by characters."""
 
     name: str
-    """Of the document."""
+    """Name of the document."""
     start: int
-    """First character."""
+    """Offset of the document's first character in the context, from 0."""
     end: int
-    """Character behind the last."""
+    """Offset just after the document's last character in the context."""
 
     @classmethod
     def all_of(cls, texts: Texts) -> tuple[Self, ...]:

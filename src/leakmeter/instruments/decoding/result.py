@@ -51,17 +51,17 @@ class Composition(Record):
     """Bound on what several tokens tell together."""
 
     n_tokens: int
-    """Tokens that there came to be, which basic composition counts."""
+    """Number of tokens of the response or responses, which basic composition counts."""
     n_tokens_max: int
-    """Most that there could have been, which the other two count."""
+    """Largest number of tokens that there could have been, which the compositions with δ count."""
     basic_nats: float
-    """n ε."""
+    """Bound by basic composition, nats: n ε."""
     pld_nats: float | None
-    """By privacy loss distributions, with δ; None where that was not computed."""
+    """Bound by composition of privacy loss distributions, with δ, nats; None where it was not computed."""
     rdp_nats: float | None
-    """By Rényi divergences, with δ."""
+    """Bound by composition of Rényi divergences, with δ, nats; None where it was not computed."""
     delta: float
-    """δ of these two."""
+    """δ of `pld_nats` and `rdp_nats`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Session(Composition):
     """All responses of a run, which are taken to be about one context."""
 
     n_responses: int
-    """Responses of the run."""
+    """Number of responses of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class DecodingDraws(Record):
     """How tokens were drawn."""
 
     random_bits: str
-    """'operating system' or 'seed'."""
+    """Source of the random bits that tokens are drawn with: 'operating system' or 'seed'."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,14 +85,14 @@ class ResponseGuarantee(Record):
     """What is guaranteed of a bounded response."""
 
     epsilon_nats: float
-    """ε: bound of each token between any two contexts."""
+    """Bound ε on each token between any two contexts, nats."""
     lambda_max: float
-    """Largest λ of a token."""
+    """Upper limit of the weight λ_t of the context at a token."""
     draws: DecodingDraws
     response: Composition
     session: Session
     note: str | None
-    """Why a composition is missing."""
+    """Reason why a composition is missing; None where none is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,17 +100,17 @@ class TokenLosses(Record):
     """A number for each token of a response."""
 
     weight: tuple[float, ...]
-    """λ_t."""
+    """Weight λ_t of the context at each token."""
     log_prob_nats: tuple[Unbounded, ...]
-    """log p̄(y_t | D)."""
+    """Log-probability of each token with the context, log p̄(y_t | D), nats."""
     bare_log_prob_nats: tuple[Unbounded, ...]
-    """log p(y_t | ∅)."""
+    """Log-probability of each token without the context, log p(y_t | ∅), nats."""
     loss_nats: tuple[Unbounded, ...]
-    """Size of the difference of the two."""
+    """Privacy loss of each token, nats: absolute difference of its log-probability with and without the context."""
     max_loss_nats: tuple[Unbounded, ...]
-    """Largest loss that any token would have had."""
+    """Largest privacy loss that any token would have had in the place of each token, nats."""
     spent_nats: tuple[Unbounded, ...] | None
-    """ε that was spent, twice the largest loss; None without a bound."""
+    """ε that each token spent, nats: twice its `max_loss_nats`; None without a bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +119,9 @@ class ResponseLedger(Record):
 
     per_token: TokenLosses
     whole_nats: Unbounded
-    """Σ_t |log p̄(y_t | D) − log p(y_t | ∅)|: influence of the whole context on the response."""
+    """Influence of the whole context on the response, nats: Σ_t |log p̄(y_t | D) − log p(y_t | ∅)|."""
     spent_nats: Unbounded | None
-    """Sum of what was spent; None without a bound."""
+    """Sum of the ε that the tokens spent, nats; None without a bound."""
     seed: int | None
     """Seed of the draws; None where they came from the operating system."""
 
@@ -133,25 +133,26 @@ class PublicResponse(Record):
     model: str
     """Name of the model, as it was given."""
     weights_sha256: str | None
-    """Hash of the model's weights; None where they are not known by one."""
+    """SHA-256 hash of the model's weights; None where it is not known."""
     dtype: str
     """Number type of the model's arithmetic."""
     temperature: float
-    """T of both branches."""
+    """Temperature T of the branches with and without the context."""
     min_new_tokens: int
-    """Fewest tokens before a response may stop."""
+    """Smallest number of tokens before a response may stop."""
     max_new_tokens: int
-    """Most tokens of a response."""
+    """Largest number of tokens of a response."""
     text: str = field(repr=False)
-    """The response."""
+    """Text of the response."""
     tokens: tuple[str, ...] = field(repr=False)
-    """The text that each token adds."""
+    """Text that each token adds to the response."""
     token_ids: tuple[int, ...] = field(repr=False)
-    """Ids of the tokens in the model's vocabulary."""
+    """Ids of the response's tokens in the model's vocabulary."""
     bound_nats: tuple[float, ...]
-    """ε of each token."""
+    """Bound ε on each token, nats."""
     bare_log_prob_nats: tuple[Unbounded, ...]
-    """log p(y_t | ∅), to three decimals: further ones may depend on what was computed beside."""
+    """Log-probability of each token without the context, log p(y_t | ∅), nats, to three decimals: further ones may
+    depend on what was computed beside it."""
     guarantee: ResponseGuarantee
 
 
@@ -166,7 +167,7 @@ class PublicResult(PublicResponse, AnyResult):
     is_public: ClassVar[bool] = True
 
     samples: tuple[PublicResponse, ...]
-    """All responses, where several were drawn."""
+    """All responses, where several were drawn; else empty."""
 
     @property
     def responses(self) -> tuple[PublicResponse, ...]:
@@ -180,10 +181,11 @@ class DecodedResponse(Record):
 
     response: Response
     guarantee: ResponseGuarantee | None
-    """None without a bound."""
+    """Guarantee of the response; None without a bound."""
     ledger: ResponseLedger
     public: PublicResponse | None
-    """What may be published; None without a bound, or where the response was not drawn under it."""
+    """Part of the response that may be published; None without a bound, or where the response was not drawn under
+    it."""
 
 
 def _spent(case: DecodeResult) -> float | None:
@@ -253,36 +255,36 @@ class DecodeResult(Result):
     template: str
     """Name of the prompt's template: 'plain', 'chat' …"""
     query: str = field(repr=False)
-    """What was asked."""
+    """Query that the model was asked."""
     context: str = field(repr=False)
-    """As it was read by the model."""
+    """Context, as the model read it."""
     documents: tuple[DocumentRange, ...]
-    """Where documents lie in the context."""
+    """Name and characters of each document in the context."""
     truncated_tokens: int
-    """Tokens of the context that did not fit the model's window."""
+    """Number of tokens of the context that did not fit the model's window."""
     temperature: float
-    """T of both branches."""
+    """Temperature T of the branches with and without the context."""
     cid_lambda: float | None
-    """λ; None with a bound, where each token has its own."""
+    """Weight λ of the context; None with a bound, where each token has its own."""
     min_new_tokens: int
-    """Fewest tokens before a response may stop."""
+    """Smallest number of tokens before a response may stop."""
     max_new_tokens: int
-    """Most tokens of a response."""
+    """Largest number of tokens of a response."""
     response: Response
-    """The first, as all that does not say otherwise."""
+    """First response; all numbers are of it unless they say otherwise."""
     guarantee: ResponseGuarantee | None
-    """None without a bound."""
+    """Guarantee of the first response; None without a bound."""
     ledger: ResponseLedger
     public: PublicResult | None
-    """What may be published; None without a bound, or where the response was not drawn under it."""
+    """Part of the result that may be published; None without a bound, or where the response was not drawn under it."""
     samples: tuple[DecodedResponse, ...]
-    """All responses, where several were drawn."""
+    """All responses, where several were drawn; else empty."""
     unmarked_query_tokens: int | None = field(default=None, metadata={SELDOM: True})
-    """Where nothing of a chat is marked as retrieved: tokens of the last user message, of which nothing was
-    measured. There only where it is so."""
+    """Number of tokens of the chat's last user message, none of which was measured. Present only where nothing of a
+    chat is marked as retrieved."""
     unmeasured_answers: int | None = field(default=None, metadata={SELDOM: True})
-    """Earlier answers of the chat that were not measured, as no case of the run ends with them. There only where it is
-    so."""
+    """Number of earlier answers of the chat that were not measured, as no case of the run ends with them. Present only
+    where there are any."""
 
     @classmethod
     def from_run(

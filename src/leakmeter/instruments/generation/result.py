@@ -86,13 +86,13 @@ class ClippedLogits(Record):
     """The mechanism of the paper, and its settings."""
 
     name: str
-    """Of the mechanism."""
+    """Name of the mechanism."""
     clip: float
-    """c, nats."""
+    """Clipping bound c of the logits, nats."""
     temperature: float
     """Temperature τ of the average."""
     normalise_by: str
-    """'fixed' or 'present'."""
+    """Divisor of a sum without an exemplar: 'fixed', the number before; 'present', the number that is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +100,9 @@ class OwnMechanism(Record):
     """A mechanism of the user's."""
 
     name: str
-    """Its class."""
+    """Name of the mechanism's class."""
     settings: Mapping[str, object] = field(repr=False)
-    """Its fields, where it is a dataclass."""
+    """Values of the mechanism's fields, where it is a dataclass; else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class GenerationDraws(Record):
     """How tokens were drawn."""
 
     random_bits: str
-    """Where they came from: 'operating system' or 'seed'."""
+    """Source of the random bits that tokens are drawn with: 'operating system' or 'seed'."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +118,9 @@ class OrderBound(Record):
     """The most that a token may tell of an exemplar."""
 
     order: Unbounded
-    """α."""
+    """Order α of the Rényi divergence."""
     nats: Unbounded
-    """The most that D_α↔ of a token can be."""
+    """Bound on the divergence D_α↔ of a token, the larger of both directions, nats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,13 +128,13 @@ class Bounds(Record):
     """What the mechanism guarantees of the texts, whatever they came to be, and what their tokens cost."""
 
     order: float
-    """α*, at which the conversion gives the least ε."""
+    """Order α* of the Rényi divergence at which the conversion gives the least ε."""
     guarantee: Guarantee | None
-    """For the most tokens there may be; None for texts that have none."""
+    """Guarantee for the largest number of tokens that the texts may have; None of texts that have no guarantee."""
     spent: Guarantee
-    """The same of the tokens there are, which is no guarantee."""
+    """Bounds for the tokens that the texts have, which are no guarantee."""
     per_token: tuple[OrderBound, ...]
-    """By order."""
+    """Bound on a token at each measured order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,17 +142,17 @@ class TokenNumbers(Record):
     """Numbers of a text, one a token."""
 
     log_prob_nats: tuple[Unbounded, ...]
-    """By the mechanism."""
+    """Log-probability of each token by the mechanism, nats."""
     bare_log_prob_nats: tuple[Unbounded, ...]
-    """By the model without exemplars."""
+    """Log-probability of each token by the model without exemplars, nats."""
     most_nats: tuple[Unbounded, ...]
-    """Largest D_α*↔ of an exemplar."""
+    """Largest divergence D_α*↔ of an exemplar at each token, nats."""
     most_exemplar: tuple[str, ...]
-    """Its name."""
+    """Name of the exemplar with the largest divergence D_α*↔ at each token."""
     share_of_bound: tuple[Unbounded, ...]
-    """Largest ratio to the bound, over exemplars and measured orders."""
+    """Largest ratio of measured divergence to bound at each token, over exemplars and measured orders."""
     share_exemplar: tuple[str, ...]
-    """The exemplar with it."""
+    """Name of the exemplar with the largest ratio to the bound at each token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,14 +160,14 @@ class DrawnText(Record):
     """One text that was drawn from the batch."""
 
     text: str = field(repr=False)
-    """What was drawn."""
+    """Text that was drawn."""
     tokens: tuple[str, ...] = field(repr=False)
-    """The text that each token adds."""
+    """Text that each token adds."""
     token_ids: tuple[int, ...] = field(repr=False)
-    """Ids of the tokens in the model's vocabulary."""
+    """Ids of the text's tokens in the model's vocabulary."""
     per_token: TokenNumbers
     perplexity: Unbounded
-    """Under the model without exemplars."""
+    """Perplexity of the text under the model without exemplars."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,23 +175,23 @@ class BoundComparison(Record):
     """A measurement beside its bound."""
 
     exemplar: str
-    """Name in the batch."""
+    """Name of the exemplar in the batch."""
     exemplar_id: str | None
-    """Its id in the data."""
+    """Id of the exemplar in the data; None where it has none."""
     sample: int | None
-    """From 0; None, as are the next two, for all tokens together."""
+    """Number of the text, from 0; None where all tokens are compared together."""
     token: int | None
-    """From 0."""
+    """Number of the token in its text, from 0; None where all tokens are compared together."""
     token_text: str | None = field(repr=False)
-    """Its text."""
+    """Text of the token; None where all tokens are compared together."""
     order: Unbounded
-    """α."""
+    """Order α of the Rényi divergence."""
     measured_nats: Unbounded
-    """D_α↔."""
+    """Measured Rényi divergence D_α↔, nats."""
     bound_nats: Unbounded
-    """The most that it may be."""
+    """Bound on the Rényi divergence D_α↔, nats."""
     ratio: Unbounded
-    """Measured over bound."""
+    """Ratio of the measured divergence to its bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,11 +199,12 @@ class BoundVerdict(Record):
     """Whether a measurement is above its bound."""
 
     holds: bool
-    """False is proof that the mechanism does not do what it guarantees; True proves nothing."""
+    """Whether no measurement is above its bound: false proves that the mechanism does not do what it guarantees; true
+    proves nothing."""
     failures: tuple[BoundComparison, ...]
-    """Measurements above their bound, the worst first."""
+    """Comparisons of the measurements above their bound, the worst first."""
     worst_token: BoundComparison
-    """The token nearest to its bound, at any measured order."""
+    """Comparison of the token nearest to its bound, at any measured order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,19 +212,20 @@ class AtOrder(Record):
     """Bound and measurement of all tokens together, at one order."""
 
     order: Unbounded
-    """α."""
+    """Order α of the Rényi divergence."""
     bound_nats: Unbounded
-    """For the tokens there are."""
+    """Bound on the divergence D_α↔ of all tokens of the texts together, nats."""
     measured_nats: Unbounded
-    """Of the exemplar with the largest sum."""
+    """Measured divergence Σ_t D_α↔ of the exemplar with the largest sum, nats."""
     ratio: Unbounded
-    """Measured over bound."""
+    """Ratio of the measured divergence to its bound."""
     exemplar: str
-    """Its name."""
+    """Name of the exemplar with the largest sum."""
     sum_of_maxima_nats: Unbounded
-    """Σ_t max_i D_α↔, which the paper takes: an upper bound on every exemplar's sum."""
+    """Sum over tokens of the largest divergence of an exemplar, Σ_t max_i D_α↔, nats, which the paper takes: an upper
+    bound on every exemplar's sum."""
     worst_token_ratio: Unbounded
-    """Largest share of a token's bound."""
+    """Largest ratio of a token's divergence to its bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +233,7 @@ class PaperConvention(verdict.PaperFigure):
     """ε as the paper gives it, beside the guarantee; it is no verdict."""
 
     guaranteed_epsilon: Unbounded
-    """ε of the guarantee."""
+    """ε of the guarantee, nats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,28 +241,28 @@ class ExemplarDivergence(Record):
     """An exemplar, and what all tokens told of it."""
 
     name: str
-    """In the batch."""
+    """Name of the exemplar in the batch."""
     position: int
-    """In the batch, from 1."""
+    """Position of the exemplar in the batch, from 1."""
     id: str | None
-    """In the data."""
+    """Id of the exemplar in the data; None where it has none."""
     text: str = field(repr=False)
-    """What it says."""
+    """Text of the exemplar."""
     n_tokens: int
-    """Of its text."""
+    """Number of tokens of the exemplar's text."""
     repeats: tuple[str, ...]
-    """Names of exemplars that say the same."""
+    """Names of other exemplars that say the same."""
     measured_nats: Unbounded
-    """Σ_t D_α*↔."""
+    """Measured divergence of the exemplar at the guarantee's order, of all tokens together, nats: Σ_t D_α*↔."""
     ratio: Unbounded
-    """Of it to the bound."""
+    """Ratio of the measured divergence to its bound."""
     rank: int
-    """By it, from 1, most nats first."""
+    """Rank of the exemplar by its measured divergence, from 1, largest first."""
     by_order_nats: tuple[Unbounded, ...]
-    """Σ_t D_α↔ at each measured order."""
+    """Measured divergence of the exemplar at each measured order, of all tokens together, nats: Σ_t D_α↔."""
     worst_token: BoundComparison
     copied_tokens: int
-    """Tokens of the texts that are copied from it."""
+    """Number of tokens of the texts that are copied from the exemplar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,13 +272,13 @@ class CopiedPassage(Record):
     sample: int
     """Number of the text, from 0."""
     start: int
-    """First token."""
+    """Number of the passage's first token in the text, from 0."""
     end: int
-    """Token behind the last."""
+    """Number of the token just after the passage's last in the text, from 0."""
     longest_run_tokens: int
-    """Length of the longest run that the exemplar has too."""
+    """Length of the passage's longest run of tokens that the exemplar has too, tokens."""
     text: str = field(repr=False)
-    """The passage."""
+    """Text of the passage."""
     exemplar: str
     """Name of the exemplar."""
 
@@ -286,21 +288,21 @@ class TextQuality(Record):
     """How good the texts are, and how much of them was copied."""
 
     perplexity: Unbounded
-    """Under the model without exemplars."""
+    """Perplexity of the texts under the model without exemplars."""
     distinct_1: float | None
-    """Distinct n-grams over all n-grams; None where there are none."""
+    """Share of distinct tokens among all tokens of the texts; None where there are none."""
     distinct_2: float | None
-    """The same of pairs of tokens."""
+    """Share of distinct pairs of neighbouring tokens among all such pairs; None where there are none."""
     distinct_3: float | None
-    """The same of three tokens."""
+    """Share of distinct triples of neighbouring tokens among all such triples; None where there are none."""
     verbatim_from_tokens: int
-    """Length from which on a run of tokens counts as copied."""
+    """Length from which a run of tokens counts as copied, tokens."""
     verbatim_share: float
-    """Of the tokens, those in such runs."""
+    """Share of the texts' tokens that are copied from an exemplar."""
     longest_verbatim_tokens: int
-    """Length of the longest run that an exemplar has too."""
+    """Length of the longest run of tokens that an exemplar has too, tokens."""
     verbatim: tuple[CopiedPassage, ...]
-    """Passages that were copied."""
+    """Passages that are copied from an exemplar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,31 +314,31 @@ class PublicTexts(Record, AnyResult):
     model: str
     """Name of the model, as it was given."""
     weights_sha256: str | None
-    """Hash of the model's weights; None where they are not known by one."""
+    """SHA-256 hash of the model's weights; None where it is not known."""
     dtype: str
     """Number type of the model's arithmetic."""
     template: str
     """Name of the prompt's template: 'plain', 'chat' …"""
     query: str
-    """The label of what is written; empty where there is none."""
+    """Label of the texts that are written; empty where there is none."""
     mechanism: ClippedLogits | OwnMechanism
-    """The rule by which tokens were drawn."""
+    """Rule by which tokens were drawn, with its settings."""
     subset_size: int
-    """Exemplars of the batch."""
+    """Number of exemplars of the batch."""
     n_samples: int
-    """Texts of the batch."""
+    """Number of texts of the batch."""
     min_new_tokens: int
-    """Fewest tokens of a text."""
+    """Smallest number of tokens of a text."""
     max_new_tokens: int
-    """Most tokens of a text."""
+    """Largest number of tokens of a text."""
     delta: float
     """δ of the guarantee."""
     adjacency: str
-    """Which sets of exemplars are neighbours: 'add-remove'."""
+    """Rule that says which sets of exemplars are neighbours: 'add-remove'."""
     sampled: bool
     """Whether the texts were drawn; else they were given."""
     texts: tuple[str, ...] = field(repr=False)
-    """In their order."""
+    """Texts of the batch, in their order."""
     guarantee: Guarantee
     draws: GenerationDraws
 
@@ -406,40 +408,40 @@ class PrivateGenerationResult(Result):
     template: str
     """Name of the prompt's template: 'plain', 'chat' …"""
     query: str
-    """The label of what is written; empty where there is none."""
+    """Label of the texts that are written; empty where there is none."""
     mechanism: ClippedLogits | OwnMechanism
-    """The rule by which tokens were drawn."""
+    """Rule by which tokens were drawn, with its settings."""
     subset_size: int
-    """Exemplars of the batch."""
+    """Number of exemplars of the batch."""
     n_samples: int
-    """Texts of the batch."""
+    """Number of texts of the batch."""
     min_new_tokens: int
-    """Fewest tokens of a text."""
+    """Smallest number of tokens of a text."""
     max_new_tokens: int
-    """Most tokens of a text."""
+    """Largest number of tokens of a text."""
     delta: float
     """δ of the guarantee."""
     adjacency: str
-    """Which sets of exemplars are neighbours: 'add-remove'."""
+    """Rule that says which sets of exemplars are neighbours: 'add-remove'."""
     sampled: bool
     """Whether the texts were drawn; else they were given."""
     samples: tuple[DrawnText, ...]
-    """The texts, in their order."""
+    """Texts of the batch, in their order."""
     bounds: Bounds
     verdict: BoundVerdict
     by_order: tuple[AtOrder, ...]
-    """Bound and measurement at each measured order."""
+    """Bound and measurement of all tokens together at each measured order."""
     paper_convention: PaperConvention
     exemplars: tuple[ExemplarDivergence, ...]
-    """In the order of the batch."""
+    """Exemplars, in the order of the batch."""
     text_quality: TextQuality
     publishable: PublicTexts | None
-    """The part without measurements; None where the texts have no guarantee. Where the guarantee is broken, nothing may
-    be published: see `public`."""
+    """Part without measurements; None where the texts have no guarantee. Where the guarantee is broken, nothing may be
+    published: see `public`."""
     seed: int | None = field(repr=False)
     """Seed of the draws, to be kept secret; None where there is none."""
     draws: GenerationDraws | None
-    """None for texts that were given."""
+    """How tokens were drawn; None for texts that were given."""
 
     @classmethod
     def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:
@@ -554,7 +556,7 @@ class BatchComparison(BoundComparison):
     """A measurement beside its bound, of a batch."""
 
     batch: str
-    """Its id."""
+    """Id of the batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -562,7 +564,7 @@ class BatchAtOrder(AtOrder):
     """All tokens of a batch together, at one order."""
 
     batch: str
-    """Its id."""
+    """Id of the batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -577,14 +579,14 @@ class GenerationSummary(Record):
     n_batches: int
     n_texts: int
     guarantee: Guarantee | None
-    """The weakest of a batch; None where one has none."""
+    """Weakest guarantee of a batch; None where a batch has none."""
     holds: bool
     """Whether no measurement is above its bound."""
     failures: tuple[BatchComparison, ...]
     most: BatchAtOrder
-    """The sum that came nearest to its bound."""
+    """Sum over tokens that came nearest to its bound, of all batches."""
     n_repeated_texts: int
-    """Exemplars whose text stands in several batches."""
+    """Number of exemplars whose text stands in several batches."""
 
     @classmethod
     def from_results(cls, results: Sequence[PrivateGenerationResult]) -> Self:

@@ -51,7 +51,7 @@ class AnswerLosses(Losses):
     """What answers reveal: |log A(S, x)(y) − log A(S∖i, x)(y)| at the label y of each answer."""
 
     n_given: int
-    """Answers that were given; of the other queries y is the likeliest label."""
+    """Number of answers that were given; for the other queries y is the likeliest label."""
     max_nats: Unbounded
     share_below_noise_floor: float
 
@@ -61,9 +61,9 @@ class Position(Losses):
     """The exemplar that stands at one position: its losses, before the maximum over exemplars."""
 
     position: int
-    """In the prompt, from 1."""
+    """Position of the exemplar in the prompt, from 1."""
     n: int
-    """Queries that have an exemplar there."""
+    """Number of queries that have an exemplar at the position."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +72,10 @@ class Label(Losses):
 
     label: str
     n_right_label: int
-    """Queries of which it is the right label."""
+    """Number of queries of which the label is the right one."""
     n_predicted: int
     f1: float | None
-    """None where it is neither predicted nor right."""
+    """F1 of the label; None where it is neither predicted nor right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class FixedExemplar(Losses):
     label: str | None
     n_tokens: int
     answers: AnswerLosses
-    """What the answers reveal of it; the other numbers are of the worst case."""
+    """Losses of the exemplar at the answers; the other numbers are of the worst case."""
     max_nats: Unbounded
     worst_query: str
     """Id of the query that has the largest loss."""
@@ -106,15 +106,15 @@ class IclSummary(Losses):
     """
 
     n: int
-    """Queries."""
+    """Number of queries."""
     answers: AnswerLosses
-    """What the answers reveal of the exemplar that each reveals most of; the other losses are of the worst case."""
+    """Losses at the answers, of the exemplar that each reveals most of; the other losses are of the worst case."""
     quantiles_nats: Mapping[str, float | None]
-    """Of the losses, by level; None where a loss is infinite."""
+    """Quantiles of the losses by level, nats; None where a loss is infinite."""
     share_below_noise_floor: float
-    """Of the queries."""
+    """Share of the queries whose loss is at or below the noise floor."""
     n_with_label: int
-    """Queries whose right label is known; None of what follows if there are none."""
+    """Number of queries whose right label is known; accuracy and F1 are None if there are none."""
     accuracy: float | None
     accuracy_interval: tuple[float, float] | None
     macro_f1: float | None
@@ -122,11 +122,11 @@ class IclSummary(Losses):
     positions: tuple[Position, ...]
     labels: tuple[Label, ...]
     exemplars: tuple[FixedExemplar, ...] | None
-    """None where queries have different ones."""
+    """Exemplars that all queries have; None where queries have different ones."""
     median_tree_tokens: float
-    """Tokens put through the model for a query."""
+    """Median number of tokens put through the model for a query."""
     median_naive_tokens: float
-    """Tokens that full passes would have run."""
+    """Median number of tokens that full passes would have run for a query."""
 
 
 def summary(results: Sequence[IclResult], *, seed: int = 0) -> IclSummary:
@@ -274,15 +274,15 @@ class MovedToken(Record):
     """The token whose probability an exemplar changes most."""
 
     token: str
-    """Its text."""
+    """Text of the token."""
     token_id: int
-    """Its id in the model's vocabulary."""
+    """Id of the token in the model's vocabulary."""
     log_prob_nats: Unbounded
-    """With all exemplars."""
+    """Log-probability of the token with all exemplars, nats."""
     log_prob_without_nats: Unbounded
-    """Without this one."""
+    """Log-probability of the token without this exemplar, nats."""
     loss_nats: Unbounded
-    """The size of their difference."""
+    """Absolute difference of the token's log-probability with all exemplars and without this one, nats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,9 +290,9 @@ class Vocabulary(Record):
     """Where an exemplar changes the distribution over the whole vocabulary most."""
 
     farthest: MovedToken
-    """Of all tokens."""
+    """Token that changes most of the whole vocabulary."""
     plausible: MovedToken
-    """Of those with a probability of 1e-6 or more, with or without the exemplar."""
+    """Token that changes most of those with a probability of 1e-6 or more, with or without the exemplar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,47 +300,50 @@ class ExemplarInfluence(Record):
     """One exemplar of the prompt and its influence on the answer."""
 
     id: str
-    """What it is called everywhere: in the data it comes from, in reports, and as the piece of its measurements."""
+    """Id of the exemplar in the data, in reports, and as the piece of its measurements."""
     position: int
-    """In the prompt, from 1."""
+    """Position of the exemplar in the prompt, from 1."""
     text: str = field(repr=False)
-    """With its headings and its label."""
+    """Text of the exemplar, with its headings and its label."""
     label: str | None
-    """None where the text was cut off before it."""
+    """Label of the exemplar; None where the text was cut off before it."""
     n_tokens: int
-    """Of its text."""
+    """Number of tokens of the exemplar's text."""
     answer_nats: Unbounded
-    """What the answer reveals of it: |s|, s = log A(S, x)(y) − log A(S∖i, x)(y) at the label y that was answered, A
-    being renormalised over the labels."""
+    """Leakage of the exemplar through the answer, nats: |s|, s = log A(S, x)(y) − log A(S∖i, x)(y) at the label y that
+    was answered, A being renormalised over the labels."""
     answer_signed_nats: Unbounded
-    """s, above 0 where the exemplar makes the answer likelier."""
+    """Signed leakage s of the exemplar through the answer, nats, above 0 where the exemplar makes the answer
+    likelier."""
     answer_posterior: float | None
     """Probability, from even odds, that an observer of the answer gives to the exemplar having been there:
     1 / (1 + e^−s). None where |s| is not above the noise floor, and where the answer was given: it is right for what
     the scoring model answers, and not for what another model answered."""
     answer_posterior_note: str | None
-    """Why there is no such posterior; None where there is one."""
+    """Reason why there is no `answer_posterior`; None where there is one."""
     answer_below_noise_floor: bool
-    """Whether other ways to compute the same move `answer_nats` as much."""
+    """Whether `answer_nats` is at or below its noise floor: other ways to compute the same move it as much."""
     loss_nats: Unbounded
-    """The worst case: max_y |log A(S, x)(y) − log A(S∖i, x)(y)|, over labels or the vocabulary, however seldom y is
-    answered."""
+    """Worst-case loss of the exemplar, nats: max_y |log A(S, x)(y) − log A(S∖i, x)(y)|, over labels or the vocabulary,
+    however seldom y is answered."""
     rank: int
-    """Among the exemplars by `loss_nats`, from 1, most nats first."""
+    """Rank of the exemplar by `loss_nats`, from 1, largest first."""
     worst_posterior: float | None
-    """As `answer_posterior`, of an observer to whom the scoring model gave the label or token that changes most."""
+    """Probability, from even odds, that an observer gives to the exemplar having been there, to whom the scoring model
+    gave the label or token that changes most. None where the change is not above the noise floor."""
     worst_posterior_note: str | None
-    """Why there is no such posterior; None where there is one."""
+    """Reason why there is no `worst_posterior`; None where there is one."""
     below_noise_floor: bool
-    """Whether other ways to compute the same move `loss_nats` as much."""
+    """Whether `loss_nats` is at or below the noise floor: other ways to compute the same move it as much."""
     worst_label: str
-    """The label that changes most."""
+    """Label whose probability the exemplar changes most."""
     worst_label_nats: Unbounded
-    """How far that label moves: the loss itself, where y runs over labels."""
+    """Absolute change of the log-probability of `worst_label`, nats: the loss itself, where y runs over labels."""
     signed_nats: tuple[Unbounded, ...]
-    """log A(S, x)(y) − log A(S∖i, x)(y) of each label y, in the order of `labels`."""
+    """Signed change of the log-probability of each label y, nats: log A(S, x)(y) − log A(S∖i, x)(y), in the order of
+    `labels`."""
     vocabulary: Vocabulary | None
-    """None where only labels were measured."""
+    """Tokens of the whole vocabulary that the exemplar changes most; None where only labels were measured."""
     repeats: tuple[str, ...]
     """Ids of other exemplars that say the same."""
 
@@ -389,54 +392,55 @@ class IclResult(Result):
     pieces_at: ClassVar = PieceFields("exemplars", nats="answer_nats", name="id", prefix="answer_")
 
     template: str
-    """'plain' or 'chat'."""
+    """Name of the prompt's template: 'plain' or 'chat'."""
     query: str = field(repr=False)
-    """What is classified."""
+    """Text that is classified."""
     context: str = field(repr=False)
-    """The exemplars, as people read them."""
+    """Exemplars of the prompt, as people read them."""
     space: str
-    """What y runs over: 'labels' or 'vocabulary'."""
+    """Set of answers y that the worst case is taken over: 'labels' or 'vocabulary'."""
     label_scoring: str
-    """'first-token' or 'whole-sequence'."""
+    """Part of a label that is scored: 'first-token' or 'whole-sequence'."""
     calibration: str | None
-    """By which content-free input: 'blank', 'n/a' or 'average'; None without calibration."""
+    """Content-free input that label probabilities are calibrated by: 'blank', 'n/a' or 'average'; None without
+    calibration."""
     calibration_baseline: str
-    """'own' of each exemplar set, or 'shared'."""
+    """Exemplars in front of the content-free input: 'own' for those of each set, S or S∖i; 'shared' for S in all."""
     calibration_epsilon: float
-    """ε of p̃ / (p_cf + ε)."""
+    """Constant ε of the calibration p̃ / (p_cf + ε)."""
     temperature: float
-    """T of every token's distribution."""
+    """Temperature T of every token's distribution."""
     labels: tuple[str, ...]
-    """Of the task, in order."""
+    """Labels of the task, in order."""
     label_probabilities: tuple[float, ...]
-    """A(S, x) of each label."""
+    """Probability A(S, x) of each label with all exemplars, in the order of `labels`."""
     label_mass: float
     """Probability of all labels together before they are renormalised."""
     prediction: str
-    """The likeliest label."""
+    """Likeliest label."""
     gold: str | None
-    """The right label; None where it is not known."""
+    """Right label; None where it is not known."""
     is_right: bool | None
-    """Whether the likeliest label is the right one; None where that is not known."""
+    """Whether the likeliest label is the right one; None where the right one is not known."""
     answer: str
-    """The label that was answered; where none was given, the likeliest one."""
+    """Label that was answered; where none was given, the likeliest one."""
     answer_given: bool
     """Whether the answer was given. A given answer may be another model's; its numbers are those of the model that
     measures."""
     exemplars: tuple[ExemplarInfluence, ...]
-    """In the order of the prompt."""
+    """Exemplars, in the order of the prompt."""
     answer_nats: Unbounded
-    """What the answer reveals of an exemplar, at most: the largest of the exemplars'."""
+    """Largest leakage of an exemplar through the answer, nats."""
     answer_exemplar: str
-    """That exemplar's id."""
+    """Id of the exemplar that the answer reveals most of."""
     loss_nats: Unbounded
-    """The worst case, the query's term of Eq. 4: the largest loss of an exemplar at any label."""
+    """Worst-case loss of the query, nats, its term of Eq. 4: the largest loss of an exemplar at any answer."""
     worst_exemplar: str
-    """That exemplar's id."""
+    """Id of the exemplar with the largest worst-case loss."""
     noise_floor_nats: float
-    """`loss_nats` below which it is no finding."""
+    """Noise floor of `loss_nats`, nats: a loss at or below it is no finding."""
     answer_noise_floor_nats: float
-    """Likewise of `answer_nats`."""
+    """Noise floor of `answer_nats`, nats: a leakage at or below it is no finding."""
 
     @classmethod
     def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:

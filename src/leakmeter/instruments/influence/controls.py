@@ -36,11 +36,12 @@ class ControlContext(Record):
     case: str = field(repr=False)
     """Id of the case whose context it is."""
     nats: Unbounded
-    """Σ_t log p̄(y_t | D') − log p̄(y_t | ∅) over the response."""
+    """Signed influence of the other case's context D' on the response, nats: Σ_t log p̄(y_t | D') − log p̄(y_t | ∅)."""
     disclosures: int
-    """Spans that would have been called disclosures of it."""
+    """Number of spans that the rule would have called disclosures of the other case's context."""
     worst_nats: Unbounded
-    """Most nats of a span of content beyond what the other controls do to it; 0 where no span stands out."""
+    """Largest amount by which the context raises a span of content beyond what the other controls do to it, nats; 0
+    where no span stands out."""
 
 
 def controls_of(cases: Iterable[CaseResult]) -> list[ControlContext]:
@@ -69,13 +70,13 @@ class FalseAlarms(Record):
     """How often the rule of disclosures finds something where nothing can have been disclosed."""
 
     pairs: int
-    """Pairs of a response and a context that it was not written from."""
+    """Number of pairs of a response and a context that it was not written from."""
     alarms: int
-    """Pairs of which the rule would have called some span a disclosure."""
+    """Number of pairs in which the rule would have called some span a disclosure."""
     share: float
     share_at_most: float
-    """With 95 % confidence, by Clopper and Pearson, with each response as one observation: its pairs may all be alarms
-    for the same words."""
+    """Upper limit of the share, with 95 % confidence, by Clopper and Pearson, with each response as one observation:
+    its pairs may all be alarms for the same words."""
 
     @classmethod
     def of(cls, cases: Iterable[CaseResult]) -> Self | None:

@@ -71,23 +71,23 @@ class DisclosedSpan(Record):
     """A span of an answer, and what it says."""
 
     text: str = field(repr=False)
-    """What the response says there."""
+    """Text of the response that the span covers."""
     start: int
-    """First character in the response."""
+    """Offset of the span's first character in the response, from 0."""
     end: int
-    """Character behind the last."""
+    """Offset just after the span's last character in the response."""
     first_token: int
-    """Of the response, from 0."""
+    """Number of the span's first token in the response, from 0."""
     last_token: int
-    """Of the response, from 0."""
+    """Number of the span's last token in the response, from 0; the span includes it."""
     kind: str
-    """'phone', 'email', 'address', 'date', 'person', 'account', 'key', 'code', 'number', 'number in words', 'amount',
-    'name', a kind of a pack, such as 'AWS access key' or 'health', a type of the user's, the key of a record's value,
-    such as 'credit_score', or 'other' for what nothing known calls personal or secret."""
+    """Kind of content: 'phone', 'email', 'address', 'date', 'person', 'account', 'key', 'code', 'number', 'number in
+    words', 'amount', 'name', a kind of a pack, such as 'AWS access key' or 'health', a type of the user's, the key of a
+    record's value, such as 'credit_score', or 'other' for what nothing known calls personal or secret."""
     found_by: str | None
-    """How the kind is known: 'list' of the user's, 'recogniser' of a form, 'field' of a record, 'encoded' of a value of
-    the documents in a code, 'shape', or 'meaning' of words and phrases that are said of a person; None of other
-    content."""
+    """How the kind is known: 'list' for the user's list, 'recogniser' for a form, 'field' for a field of a record,
+    'encoded' for a value of the documents in a code, 'shape', or 'meaning' for words and phrases that are said of a
+    person; None of other content."""
 
     @property
     def is_secret(self) -> bool:
@@ -100,43 +100,46 @@ class Disclosure(DisclosedSpan):
     """A span of the answer that the context gave away."""
 
     relation: DisclosureRelation
-    """'copied' where its words stand in a source, 'reworded' where they do not, 'inferred' where no single piece is
-    its source."""
+    """How the span relates to its sources: 'copied' where its words stand in a source, 'reworded' where they do not,
+    'inferred' where no single piece is its source."""
     nats: Unbounded
-    """Σ_t log p̄(y_t | D) − log p̄(y_t | ∅) over its tokens, with signs."""
+    """Signed influence of the whole context on the span, nats: Σ_t log p̄(y_t | D) − log p̄(y_t | ∅) over its
+    tokens."""
     interval_nats: tuple[Unbounded, Unbounded]
-    """`nats` less and plus what rounding, and a server's intervals, may move the span."""
+    """Interval of `nats`: less and plus what rounding, and a server's intervals, may move the span."""
     posterior: float | None
     """Probability, from even odds, that an observer of the span gives to the context having been there:
     1 / (1 + e^−nats). None of a response that was given: it is right for what the scoring model drew, and not for what
     another model wrote."""
     surprise_nats: Unbounded
-    """−Σ_t log p̄(y_t | ∅): how unlikely the span is without the context; infinite where the context rules a token out,
-    of which it is not known."""
+    """Surprise of the span without the context, nats: −Σ_t log p̄(y_t | ∅) over its tokens; infinite where the context
+    rules a token out, of which it is not known."""
     placebo_nats: Unbounded | None
-    """Most that an irrelevant text raises the tokens of a value, or of other content as many neighbouring tokens of the
-    response; None where none fits."""
+    """Largest amount by which an irrelevant text raises the tokens of a value, or of other content as many neighbouring
+    tokens of the response, nats; None where none fits."""
     floor_nats: Unbounded
-    """What `nats` less `control_nats` has to be above: 3, or the noise or the placebo where these are more."""
+    """Floor that `nats` less `control_nats` has to exceed, nats: the largest of 3, the noise and the placebo."""
     evidence: Evidence | None
-    """'scores' where the context, or a source that has the value, raised the span above its floor; 'words' where it did
-    not, as where the scoring model is too small to see it, and a source has the value that the model would not have
-    produced by itself (`surprise_nats` of 7 or more). None of a value that the model may produce anyway: it is no
-    disclosure, and listed beside them."""
+    """Evidence for the disclosure: 'scores' where the context, or a source that has the value, raised the span above
+    its floor; 'words' where it did not, as where the scoring model is too small to see it, and a source has the value
+    that the model would not have produced by itself (`surprise_nats` of 7 or more). None of a value that the model may
+    produce anyway: it is no disclosure, and listed beside them."""
     document: str | None
-    """Of its first source."""
+    """Name of the document of the first source; None where there is none."""
     source: str | None = field(repr=False)
-    """Words of its first source."""
+    """Words of the first source; None where there is none."""
     control_nats: Unbounded | None = field(default=None, metadata={SELDOM: True})
-    """The most that the context of one other case, or none, does to its tokens together. There only where it is so."""
+    """Largest amount by which the context of one other case, or none, raises the span's tokens together, nats. Present
+    only where the response was scored beside such contexts."""
     sources: tuple[Source, ...]
-    """Most nats first; several where the same is said more than once, or where only several together say it."""
+    """Sources of the span, most nats first; several where the same is said more than once, or where only several
+    together say it."""
     allowed: MayKnow | None = field(default=None, metadata={SELDOM: True})
-    """Whether its recipient may know it: 'yes', 'no' or 'unknown'. There only where a policy (`allowed`), or the log,
-    says who may."""
+    """Whether the recipient may know the content: 'yes', 'no' or 'unknown'. Present only where a policy (`allowed`) or
+    the log says who may."""
     rule: str | None = field(default=None, metadata={SELDOM: True})
-    """What decides it: the rule's name, such as 'allow 2'; 'no rule'; 'own words', of what the recipient said before;
-    'the log'; or, of what is not known, which fact is missing. There only where `allowed` is."""
+    """Reason for `allowed`: the rule's name, such as 'allow 2'; 'no rule'; 'own words' where the recipient said it
+    before; 'the log'; or, where it is not known, the fact that is missing. Present only where `allowed` is."""
 
     @property
     def secrets(self) -> tuple[str, ...]:

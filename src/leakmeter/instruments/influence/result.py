@@ -60,13 +60,14 @@ class SaidBefore(Record):
     """A text of a conversation: what was said, called or read before a response."""
 
     role: str
-    """Of its message; 'call' for the arguments of a call."""
+    """Role of the message that the text stands in, such as 'user' or 'tool'; 'call' for the arguments of a tool
+    call."""
     name: str
-    """What it is called by; of a call the tool."""
+    """Name of the text's source, such as a document or a tool; for a call, name of the tool that is called."""
     text: str = field(repr=False)
-    """What it says."""
+    """Text that was said, called or read."""
     is_source: bool
-    """Whether it was read: a result of a tool, or a document."""
+    """Whether the model read the text as a source: a result of a tool, or a document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,13 +208,14 @@ class StepsTaken(Record):
     """How far a case was measured of a log whose cases are measured step by step; see `steps`."""
 
     last: LastStep
-    """'whole' where no span of the response could disclose anything but harmless content, copied word for word;
-    'controls' where it was scored beside contexts of other cases too, and no span was left of which no piece of the
-    context says the words; 'pieces' where pieces have numbers."""
+    """Last step of the measurement: 'whole' where no span of the response could disclose anything but harmless content,
+    copied word for word; 'controls' where the response was also scored beside contexts of other cases, and no span was
+    left whose words no piece of the context says; 'pieces' where pieces have numbers."""
     in_placebo_sample: bool
-    """Whether it is one of those drawn at random that were scored beside an irrelevant text whatever was found."""
+    """Whether the case is one of those drawn at random to be scored beside an irrelevant text, whatever was found."""
     in_control_sample: bool
-    """The same of contexts of other cases."""
+    """Whether the case is one of those drawn at random to be scored beside contexts of other cases, whatever was
+    found."""
 
 
 _REDUNDANT_RATIO = 2.0  # alone over ablated, from where a repeated value is called redundant
@@ -230,45 +232,49 @@ class PieceInfluence(ContextPiece):
     """One piece of the context and its influence on the response."""
 
     nats: Unbounded
-    """τ_i = Σ_t |log p̄(y_t | D) − log p̄(y_t | D∖D_i)|."""
+    """Influence of the piece on the response, nats: τ_i = Σ_t |log p̄(y_t | D) − log p̄(y_t | D∖D_i)|."""
     per_token_nats: tuple[Unbounded, ...]
-    """τ_i(t) of each response token."""
+    """Influence τ_i(t) of the piece on each response token, nats."""
     signed_nats: Unbounded
-    """The sum without the absolute value: above 0 where the piece made the response likelier."""
+    """Signed influence of the piece, nats: the sum without the absolute value, above 0 where the piece made the
+    response likelier."""
     signed_per_token_nats: tuple[Unbounded, ...]
-    """log p̄(y_t | D) − log p̄(y_t | D∖D_i) of each response token."""
+    """Signed influence of the piece on each response token, nats: log p̄(y_t | D) − log p̄(y_t | D∖D_i)."""
     alone_nats: Unbounded | None
-    """Σ_t |log p̄(y_t | D_i) − log p̄(y_t | ∅)|: what the piece does when it is all the context. None of a sentence
-    that was not scored so, since leaving sentences out accounts for what its document does."""
+    """Influence of the piece as the only context, nats: Σ_t |log p̄(y_t | D_i) − log p̄(y_t | ∅)|. None of a sentence
+    that was not scored so, since leaving sentences out accounts for the influence of its document."""
     posterior: float | None
     """Probability, from even odds, that an observer of the response gives to the piece having been there:
     1 / (1 + e^−signed_nats). None where |signed_nats| is not above the noise floor and the placebo's, and where the
     response was given: it is right for what the scoring model drew, and not for what another model wrote."""
     posterior_note: str | None
-    """Why there is no posterior; None where there is one."""
+    """Reason why the piece has no posterior; None where it has one."""
     below_noise_floor: bool
-    """Whether neighbours in the computation move the sum as much."""
+    """Whether `nats` is at or below the noise floor: neighbours in the computation move the sum as much."""
     rank: int
-    """Among the pieces of its kind that were scored exactly, from 1, most nats first."""
+    """Rank of the piece by `nats` among the pieces of its kind that were scored exactly, from 1, largest first."""
     repeats: tuple[str, ...]
-    """Names of other pieces that say a value which this one says."""
+    """Names of other pieces that say a value which this piece says."""
     redundant: bool
-    """Whether a value of it is said elsewhere, and the piece alone does at least twice what ablating it does; false
-    where it was not scored alone."""
+    """Whether another piece says a value of this piece, and the piece alone has at least twice the influence that
+    ablating it shows; false where it was not scored alone."""
     mean_nats: float | None
-    """Mean of `nats` over responses that were drawn; None of a single one, as are the next two."""
+    """Mean of `nats` over the responses that were drawn; None where there is a single response."""
     interval_nats: tuple[float, float] | None
-    """95 % interval of that mean; None of fewer than eight responses, of equal numbers, and where one is infinite."""
+    """95 % interval of `mean_nats`; None where there are fewer than eight responses, where their numbers are equal, and
+    where one is infinite."""
     worst_nats: float | None
-    """Largest `nats` of a response."""
+    """Largest `nats` of a drawn response; None where there is a single response."""
     surrogate: str | None = field(repr=False)
-    """For personal data that was swapped too: what was put in its place."""
+    """Surrogate value that was put in the place of the piece's personal data; None where nothing was swapped."""
     swapped_nats: Unbounded | None
-    """Σ_t |log p̄(y_t | D) − log p̄(y_t | D with the surrogate)|."""
+    """Influence of swapping the piece for its surrogate, nats: Σ_t |log p̄(y_t | D) − log p̄(y_t | D with the
+    surrogate)|."""
     swapped_signed_nats: Unbounded | None
-    """The sum without the absolute value."""
+    """Signed influence of swapping the piece for its surrogate, nats: the sum of `swapped_nats` without the absolute
+    value."""
     swapped_signed_per_token_nats: tuple[Unbounded, ...] | None
-    """The difference at each response token."""
+    """Signed influence of swapping the piece for its surrogate, at each response token, nats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,13 +282,13 @@ class SampledResponse(Record):
     """One of several responses that were drawn."""
 
     text: str = field(repr=False)
-    """What was drawn."""
+    """Text of the drawn response."""
     tokens: tuple[str, ...] = field(repr=False)
-    """The text that each token adds."""
+    """Text that each token adds to the drawn response."""
     whole_nats: Unbounded
-    """Influence of the whole context on it."""
+    """Influence of the whole context on the drawn response, nats."""
     piece_nats: tuple[Unbounded, ...]
-    """Influence of each piece on it."""
+    """Influence of each piece on the drawn response, nats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,12 +296,12 @@ class PolicyUse(Record):
     """Rules of who may know what, and which of them may apply to a case."""
 
     n_allow: int
-    """Rules that allow."""
+    """Number of rules that allow."""
     n_forbid: int
-    """Rules that forbid."""
+    """Number of rules that forbid."""
     matched: tuple[str, ...]
-    """Those that fit the recipient and a document of the case, or may, where something of these is not known: 'allow
-    2', 'forbid 1' …"""
+    """Names of the rules that fit the recipient and a document of the case, or that may, where something of these is
+    not known: 'allow 2', 'forbid 1' …"""
 
     @classmethod
     def from_texts(cls, kept: JsonObject) -> Self:
@@ -324,60 +330,63 @@ class ContextResult(Result):
     template: str
     """Name of the prompt's template: 'plain', 'chat' …"""
     query: str = field(repr=False)
-    """What was asked."""
+    """Query that the model was asked."""
     context: str = field(repr=False)
-    """As it was read by the model."""
+    """Context, as the model read it."""
     temperature: float
-    """T of p̄."""
+    """Temperature T of the mixture p̄."""
     cid_lambda: float
-    """λ of p̄ = softmax((λ z + (1 − λ) z_bare) / T); 1 is the model itself."""
+    """Weight λ of the context in p̄ = softmax((λ z + (1 − λ) z_bare) / T); 1 is the model itself."""
     documents: tuple[DocumentRange, ...]
-    """Where documents lie in the context."""
+    """Name and characters of each document in the context."""
     truncated_tokens: int
-    """Tokens of the context that did not fit the model's window."""
+    """Number of tokens of the context that did not fit the model's window."""
     response: Response
-    """The first, which all numbers are of that do not say otherwise."""
+    """First response; all numbers are of it unless they say otherwise."""
     whole_nats: Unbounded
-    """Σ_t |log p̄(y_t | D) − log p̄(y_t | ∅)|: influence of the whole context."""
+    """Influence of the whole context on the response, nats: Σ_t |log p̄(y_t | D) − log p̄(y_t | ∅)|."""
     whole_signed_nats: Unbounded
-    """The sum without the absolute value."""
+    """Signed influence of the whole context, nats: the sum without the absolute value, above 0 where the context made
+    the response likelier."""
     whole_per_token_nats: tuple[Unbounded, ...]
-    """Its size at each response token."""
+    """Absolute influence of the whole context at each response token, nats."""
     whole_posterior: float | None
-    """As a piece's, of the whole context."""
+    """Probability, from even odds, that an observer of the response gives to the whole context having been there: 1 /
+    (1 + e^−whole_signed_nats). None where |whole_signed_nats| is not above the noise floor and the placebo's, and where
+    the response was given."""
     whole_posterior_note: str | None
-    """Why there is no posterior; None where there is one."""
+    """Reason why the whole context has no posterior; None where it has one."""
     noise_floor_nats: float
-    """Sum over the response below which a measurement is no finding."""
+    """Noise floor of a sum over the response, nats: a measurement at or below it is no finding."""
     noise_floor_per_token_nats: float
-    """Largest noise of a token."""
+    """Largest noise of a response token, nats."""
     noise_cases: int | None = field(default=None, metadata={SELDOM: True})
-    """Earlier cases of the run whose noise this is: the most that any of them showed at a token, at each token. There
-    only where the case measured none itself."""
+    """Number of earlier cases of the run whose noise stands for this case's: at each token, the most that any of them
+    showed at a token. Present only where the case measured no noise itself."""
     is_partly_read: bool | None = field(default=None, metadata={SELDOM: True})
-    """Whether another version of leakmeter measured the case, and kept numbers that this one does not read: sums may
-    then be off by as much as the noise floor. There only where it is so."""
+    """Whether another version of leakmeter measured the case and kept numbers that this one does not read: sums may
+    then be off by as much as the noise floor. Present only where it is so."""
     unmarked_query_tokens: int | None = field(default=None, metadata={SELDOM: True})
-    """Where nothing of a chat is marked as retrieved: tokens of the last user message, of which nothing was
-    measured. There only where it is so."""
+    """Number of tokens of the chat's last user message, none of which was measured. Present only where nothing of a
+    chat is marked as retrieved."""
     unmeasured_answers: int | None = field(default=None, metadata={SELDOM: True})
-    """Earlier answers of the chat that were not measured, as no case of the run ends with them. There only where it is
-    so."""
+    """Number of earlier answers of the chat that were not measured, as no case of the run ends with them. Present only
+    where there are any."""
     conversation: str | None = field(default=None, metadata={SELDOM: True})
-    """Id of the conversation in which the response was said. There only for a turn of one."""
+    """Id of the conversation in which the response was said. Present only for a turn of a conversation."""
     turn: int | None = field(default=None, metadata={SELDOM: True})
-    """Number of the model's turn, from 1. There only for a turn of a conversation."""
+    """Number of the model's turn in its conversation, from 1. Present only for a turn of a conversation."""
     channel: str | None = field(default=None, metadata={SELDOM: True})
-    """Where the response went: 'answer' to the user, 'tool' as arguments of a call, 'agent' to another agent, 'memory',
-    or 'reasoning', which nobody received. There only for a turn of a conversation."""
+    """Channel of the response: 'answer' to the user, 'tool' as arguments of a call, 'agent' to another agent, 'memory',
+    or 'reasoning', which nobody received. Present only for a turn of a conversation."""
     recipient: str | None = field(default=None, metadata={SELDOM: True})
-    """Who received it: 'user', or the tool, agent or memory by its name; with a policy the user by their id, where that
-    is known. There only for a turn of a conversation, or with a policy."""
+    """Recipient of the response: 'user', or the name of the tool, agent or memory; with a policy the user's id, where
+    that is known. Present only for a turn of a conversation, or with a policy."""
     said_before: tuple[SaidBefore, ...] = field(default=(), metadata={SELDOM: True}, repr=False)
-    """What was said, called and read since the case before it of the same conversation. There only for a turn of a
-    conversation."""
+    """Texts that were said, called and read since the case before it of the same conversation. Present only for a turn
+    of a conversation."""
     policy: PolicyUse | None = field(default=None, metadata={SELDOM: True})
-    """Rules of who may know what. There only where a policy (`allowed`), or the log, says so."""
+    """Rules of who may know what. Present only where a policy (`allowed`) or the log says so."""
 
     @property
     def is_answer(self) -> bool:
@@ -639,53 +648,62 @@ class InfluenceResult(ContextResult):
     pieces_at: ClassVar = PieceFields("pieces")
 
     pieces: tuple[PieceInfluence, ...]
-    """In the order of the context; values said several times come behind it, and documents that were measured before
-    their sentences last. Of a context that was searched, those that were scored exactly; of unit 'auto', without the
-    sentences of documents that do not matter."""
+    """Pieces of the context in its order; values said several times come behind it, and documents that were measured
+    before their sentences last. For a searched context, the pieces that were scored exactly; for unit 'auto', without
+    the sentences of documents that have no effect."""
     disclosures: tuple[Disclosure, ...] = ()
-    """What the response gives away of the context, in its order, and beside it values that both say and that the model
-    says anyway; see `disclosed`."""
+    """Spans of the response that disclose the context, in its order, and values that both say and that the model says
+    anyway; see `disclosed`."""
     controls: tuple[ControlContext, ...] = field(default=(), metadata={SELDOM: True})
-    """Contexts of other cases that the response was scored beside: what disclosures are held against, and what the
-    rule of disclosures says of each of them. There only where it is so."""
+    """Contexts of other cases that the response was scored beside: disclosures are compared with them, and each shows
+    how often the rule of disclosures is wrong. Present only where there are any."""
     irrelevant_contexts: int | None = field(default=None, metadata={SELDOM: True})
-    """Built-in texts that the response was scored beside and disclosures are held against, where the data have no
-    context of another case that could be: nothing is known then of how often the rule is wrong. There only where it is
-    so."""
+    """Number of built-in texts that the response was scored beside and that disclosures are compared with, where no
+    context of another case can serve: it is then not known how often the rule of disclosures is wrong. Present only
+    where there are any."""
     whole_signed_per_token_nats: tuple[Unbounded, ...]
-    """log p̄(y_t | D) − log p̄(y_t | ∅) of each response token."""
+    """Signed influence of the whole context at each response token, nats: log p̄(y_t | D) − log p̄(y_t | ∅)."""
     whole_mean_nats: float | None
-    """As a piece's, of the whole context."""
+    """Mean influence of the whole context over the responses that were drawn, nats; None where there is a single
+    response."""
     whole_interval_nats: tuple[float, float] | None
-    """As a piece's, of the whole context."""
+    """95 % interval of `whole_mean_nats`; None where there are fewer than eight responses, where their numbers are
+    equal, and where one is infinite."""
     whole_worst_nats: float | None
-    """As a piece's, of the whole context."""
+    """Largest influence of the whole context on a drawn response, nats; None where there is a single response."""
     placebo_nats: Unbounded | None
-    """What an irrelevant piece of typical length does, mean over places; None where none fits."""
+    """Influence of an irrelevant piece of typical length, nats, mean over places in the context; None where none
+    fits."""
     placebo_signed_nats: Unbounded | None
-    """Largest size of its signed sum."""
+    """Largest absolute value, over places in the context, of an irrelevant piece's signed influence, nats; None where
+    none fits."""
     placebo_alone_nats: Unbounded | None
-    """What it does as the only context."""
+    """Influence of an irrelevant piece as the only context, nats; None where it does not fit."""
     placebo_per_token_nats: tuple[Unbounded, ...] | None
-    """`placebo_nats` of each response token."""
+    """Influence of an irrelevant piece at each response token, nats, mean over places in the context; None where none
+    fits."""
     placebo_alone_per_token_nats: tuple[Unbounded, ...] | None
-    """`placebo_alone_nats` of each response token."""
+    """Influence of an irrelevant piece as the only context, at each response token, nats; None where it does not
+    fit."""
     placebo_alone_signed_nats: Unbounded | None
-    """Size of its signed sum as the only context."""
+    """Absolute value of the signed influence of an irrelevant piece as the only context, nats; None where it does not
+    fit."""
     samples: tuple[SampledResponse, ...]
-    """All responses, where several were drawn."""
+    """All responses, where several were drawn; else empty."""
     n_unmeasured_pieces: int | None = field(default=None, metadata={SELDOM: True})
-    """Of unit 'auto': sentences that have no numbers, since their document has no effect. There only where it is
-    so."""
+    """Number of sentences that were not measured, since their document has no effect. Present only for unit 'auto',
+    where there are any."""
     n_unmeasured_documents: int | None = field(default=None, metadata={SELDOM: True})
-    """Documents that they stand in. There only where it is so."""
+    """Number of documents that hold the sentences of `n_unmeasured_pieces`. Present only where there are any."""
     steps: StepsTaken | None = field(default=None, metadata={SELDOM: True})
-    """How far the case was measured, where a log is measured step by step. There only where it is so."""
+    """Steps of the measurement that the case went through, where a log is measured step by step. Present only where it
+    is so."""
     n_listed_places: int | None = field(default=None, metadata={SELDOM: True})
-    """Where a list of sensitive values was given: places of the context that say a value of it."""
+    """Number of places of the context that say a value of the list of sensitive values. Present only where a list was
+    given."""
     search: SearchSummary | None = field(default=None, metadata={SELDOM: True})
-    """Where the context was searched: what is known of the pieces that are not among `pieces`, which holds those with
-    exact values. There only where it is so."""
+    """Record of the search: what is known of the pieces that are not among `pieces`, which holds those with exact
+    values. Present only where the context was searched."""
 
     @classmethod
     def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:

@@ -28,15 +28,16 @@ class SearchedPiece(ContextPiece):
     """A piece of a context that was searched: what is known of its influence."""
 
     nats: Unbounded | None
-    """τ_i, exact; None of a piece that was not removed on its own."""
+    """Exact influence τ_i of the piece, nats; None of a piece that was not removed on its own."""
     screened_nats: Unbounded | None
-    """Σ_t |log p̄(y_t | D) − log p̄(y_t | D with the piece hidden)|: how the screen ranks it, not its influence. None
-    where the screen was by removal."""
+    """Screened value by which the search ranks the piece, nats, which is not its influence: Σ_t |log p̄(y_t | D) − log
+    p̄(y_t | D with the piece hidden)|. None where the screen was by removal."""
     interval_nats: tuple[Unbounded, Unbounded] | None
-    """Where `nats` lies, with the confidence of the audit, for a piece that was screened only; None without an audit of
-    enough pieces."""
+    """Interval of the influence of a piece that was screened only, nats, with the confidence `interval_confidence`;
+    None without an audit of enough pieces."""
     group_nats: Unbounded | None
-    """Influence of the group of pieces that it was last removed with; None where each was looked at on its own."""
+    """Influence of the group of pieces that the piece was last removed with, nats; None where each was scored on its
+    own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,20 +45,21 @@ class AuditRound(Record):
     """What a round of the audit says: how many pieces that are not listed exceed the K-th that was listed before it."""
 
     confidence: float
-    """With which the statement holds."""
+    """Confidence with which `most_missed` holds."""
     threshold_nats: Unbounded | None
-    """The K-th largest exact value before the draw; what exceeds it was missed. None where fewer than K pieces had one:
-    every piece that was drawn counts as found then, and the statement says nothing."""
+    """K-th largest exact value before the draw, nats; a piece that exceeds it was missed. None where fewer than K
+    pieces had one: every piece that was drawn then counts as found, and the round says nothing."""
     n_left: int
-    """Pieces without an exact value before the draw."""
+    """Number of pieces without an exact value before the draw."""
     n_drawn: int
-    """Of these, drawn at random and scored."""
+    """Number of pieces that were drawn at random and scored."""
     drawn: tuple[str, ...]
-    """Their names."""
+    """Names of the pieces that were drawn."""
     n_found: int
-    """Of those drawn, above the threshold: they are in the list now."""
+    """Number of drawn pieces whose exact value is above the threshold; they are in the list now."""
     most_missed: int
-    """With this confidence at most so many pieces that were not scored exceed the threshold (hypergeometric limit)."""
+    """Largest number of pieces not scored that exceed the threshold, with the confidence of the round (hypergeometric
+    limit)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,31 +67,32 @@ class SearchSummary(Record):
     """How a context was searched, and what may have been missed."""
 
     k: int
-    """Pieces that were searched for."""
+    """Number of pieces that were searched for."""
     screen: str
-    """'attention', each piece hidden from what stands behind the context; 'removal', groups of pieces removed."""
+    """Screen that ranked the pieces: 'attention', each piece hidden from what stands behind the context; 'removal',
+    groups of pieces removed."""
     n_pieces: int
-    """Of the unit."""
+    """Number of pieces of the ablation unit in the context."""
     n_rescored: int
-    """Of these, scored exactly because of the screen."""
+    """Number of pieces that were scored exactly because of the screen."""
     n_audited: int
-    """Scored exactly because they were drawn at random."""
+    """Number of pieces that were scored exactly because they were drawn at random."""
     threshold_nats: Unbounded | None
-    """The K-th largest exact value; None where there are fewer."""
+    """K-th largest exact value, nats; None where there are fewer than K."""
     reach_nats: Unbounded | None
-    """What the pieces left were taken to reach at most when the search stopped, by how exact and screened values differ
-    among those rescored: a heuristic. None of a screen by removal."""
+    """Largest influence that the pieces left were taken to reach when the search stopped, nats, by how exact and
+    screened values differ among those rescored: a heuristic. None of a screen by removal."""
     stopped_early: bool
-    """Whether the search stopped at the most pieces to rescore, with neither the K-th value nor that of an irrelevant
-    piece above that reach."""
+    """Whether the search stopped at the largest number of pieces to rescore, with neither the K-th value nor that of an
+    irrelevant piece above `reach_nats`."""
     audit_confidence: float | None
-    """Of all statements of the audit together; None without one."""
+    """Confidence with which all statements of the audit hold together; None without an audit."""
     rounds: tuple[AuditRound, ...]
-    """Of the audit; none without one, or where nothing had to be drawn."""
+    """Rounds of the audit; empty without one, or where nothing had to be drawn."""
     interval_confidence: float | None
-    """Of each `interval_nats`, by itself."""
+    """Confidence of each `interval_nats` by itself; None where there are no intervals."""
     pieces: tuple[SearchedPiece, ...]
-    """Those without an exact value, in the order of the context."""
+    """Pieces without an exact value, in the order of the context."""
     levels: tuple[SearchedPiece, ...]
     """Paragraphs and documents that the pieces stand in."""
 

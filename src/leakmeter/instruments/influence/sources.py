@@ -29,30 +29,32 @@ class ContextPiece(Record):
     """One piece of a context: where it stands, and what it is."""
 
     name: str
-    """By which reports and measurements name it."""
+    """Name of the piece in reports and measurements."""
     kind: str
-    """'unit', 'value' for one that is said several times, with all its mentions, 'document' for one that was measured
-    before its sentences, or 'fields' for values of a record that were measured together first."""
+    """Kind of piece: 'unit', 'value' for a value that is said several times, with all its mentions, 'document' for a
+    document that was measured before its sentences, or 'fields' for values of a record that were measured together
+    first."""
     text: str = dataclass_field(repr=False)
-    """What it says."""
+    """Text of the piece; the texts of several places are joined by ' … '."""
     start: int
-    """First character in the context."""
+    """Offset of the piece's first character in the context, from 0."""
     end: int
-    """Character behind the last."""
+    """Offset just after the piece's last character in the context."""
     spans: tuple[tuple[int, int], ...]
-    """Characters [start, end) of the context; one range a mention."""
+    """Characters [start, end) of the context that the piece covers, a range for each mention."""
     document: str | None
-    """Name of the document it lies in; None where it spans several."""
+    """Name of the document that the piece lies in; None where it spans several."""
     n_tokens: int
-    """Of its text."""
+    """Number of tokens of the piece's text."""
     n_mentions: int
-    """Places that say it; they are ablated together."""
+    """Number of places that say the piece; they are ablated together."""
     entity_type: str | None
-    """For personal data: 'phone', 'email', 'address', 'date', 'person', or a type of the user's."""
+    """Type of personal data: 'phone', 'email', 'address', 'date', 'person', or a type of the user's; None of other
+    pieces."""
     entity_value: str | None = dataclass_field(repr=False)
-    """For personal data: its normal form, such as E.164 of a telephone number."""
+    """Normal form of personal data, such as E.164 of a telephone number; None of other pieces."""
     repeated: str | None
-    """For personal data: whether the response says it, 'verbatim', 'in part' or 'no'."""
+    """Whether the response says the personal data: 'verbatim', 'in part' or 'no'; None of other pieces."""
 
     @classmethod
     def fields_of(cls, span: JsonObject, texts: Texts, series: PieceSeries) -> JsonObject:
@@ -93,23 +95,24 @@ class Source(Record):
     """A piece of the context that a disclosure came from."""
 
     piece: str
-    """Its name."""
+    """Name of the piece of the context."""
     document: str | None
-    """Name of the document it lies in; None where it spans several."""
+    """Name of the document that the piece lies in; None where it spans several."""
     text: str = dataclass_field(repr=False)
-    """The words of the context that the span repeats; else the piece."""
+    """Words of the context that the span repeats; where there are none, the text of the piece."""
     start: int
-    """First character in the context."""
+    """Offset of the source's first character in the context, from 0."""
     end: int
-    """Character behind the last."""
+    """Offset just after the source's last character in the context."""
     nats: Unbounded | None
-    """Σ_t log p̄(y_t | D) − log p̄(y_t | D∖D_i) over the span. None where the piece was not measured; then it has the
-    words."""
+    """Signed influence of the piece on the span, nats: Σ_t log p̄(y_t | D) − log p̄(y_t | D∖D_i) over its tokens. None
+    where the piece was not measured; then it has the words."""
     alone_nats: Unbounded | None
-    """Σ_t log p̄(y_t | D_i) − log p̄(y_t | ∅) over the span: high where another piece has the same. None where it was not
-    measured."""
+    """Signed influence on the span of the piece as the only context, nats: Σ_t log p̄(y_t | D_i) − log p̄(y_t | ∅) over
+    its tokens, high where another piece has the same. None where it was not measured."""
     field: str | None = dataclass_field(default=None, metadata={SELDOM: True})
-    """Keys of a record that lead to the value there, such as 'patient.diagnosis'. There only where it is so."""
+    """Keys of a record that lead to the value, such as 'patient.diagnosis'. Present only where the source is a field of
+    a record."""
 
     @property
     def place(self) -> str | None:

@@ -63,26 +63,28 @@ class ValueSummary(Record):
     kinds: tuple[ProbeKind, ...]
     n_decoys: int
     n_decoys_scored: int
-    """Fewer where the sequential test stopped, since the model cannot be shown to know the value: p is then the share
-    of the scored decoys that rank as high, and the exposure that of this share."""
+    """Number of decoys that were scored: fewer than `n_decoys` where the sequential test stopped, since the model
+    cannot be shown to know the value: p is then the share of the scored decoys that rank as high, and the exposure that
+    of this share."""
     association_nats: Unbounded
     normalised_log_likelihood_nats: Unbounded
-    """The largest, nats a token."""
+    """Largest normalised log-likelihood of the value, nats a token."""
     share_of_decoys_below: float
     p_value: float
-    """That among decoys; of a value unlike them, the larger of this and of that among other names."""
+    """p-value among decoys; of a value unlike them, the larger of this and of that among other names."""
     p_value_among_names: float | None
     can_be_tested: bool | None
-    """As a result's, of the way of asking in which it stands out most among names; where no other names were scored, of
-    the one with the largest association."""
+    """Whether the value can be tested (as in a result), for the way of asking in which it stands out most among names;
+    where no other names were scored, for the one with the largest association."""
     holm_p: float
-    """By Holm's rule among the values of the subject; 1 of one that cannot be tested."""
+    """p-value by Holm's rule among the values of the subject; 1 of one that cannot be tested."""
     exposure_bits: float
     exposure_ceiling_bits: float
     exact_match: float | None
-    """1 where it was generated word for word, from the name or behind other values; None where nothing was compared."""
+    """Verbatim match: 1 where the value was generated word for word, from the name or behind other values; None where
+    nothing was compared."""
     extracted: bool | None
-    """As a result's."""
+    """Whether the value was generated word for word from the name alone; None where nothing was compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +100,7 @@ class SubjectSummary(Record):
     extracted: bool
     """Whether a value was generated word for word from the name alone."""
     at_risk: bool
-    """Either of them."""
+    """Whether a value is known or was extracted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +108,13 @@ class Match(Record):
     """A statistic of what was generated, over results."""
 
     n: int
-    """Results in which it has a meaning."""
+    """Number of results in which the statistic has a meaning."""
     share: float | None
-    """Of those in which it is 1; None of an edit distance."""
+    """Share of these results in which the statistic is 1; None of an edit distance."""
     interval: tuple[float, float] | None
     """95 % interval of the share."""
     mean: float | None
-    """Of an edit distance."""
+    """Mean of an edit distance; None of other statistics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +123,7 @@ class Matches(Record):
 
     beams: int
     matches: Mapping[str, Match]
-    """By statistic."""
+    """Statistics over results, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +139,7 @@ class ProbedValues(Record):
 
     type: ValueType
     kind: ProbeKind | None
-    """None of all kinds together."""
+    """Kind of probe; None for all kinds together."""
     n: int
     mean_nats: Unbounded
     """Mean association of the true values."""
@@ -151,19 +153,20 @@ class ProbedValues(Record):
     mean_exposure_bits: float
     ranks_p: float
     ranks_holm_p: float
-    """By Holm's rule among the rows, as are the other two."""
+    """p-value of the test of ranks by Holm's rule among the rows; the other two Holm p-values are corrected
+    likewise."""
     signed_rank_p: float | None
     signed_rank_holm_p: float | None
     rank_biserial: float | None
-    """Effect size, from −1 to 1."""
+    """Effect size of the signed-rank test, from −1 to 1."""
     rank_sum_p: float | None
     rank_sum_holm_p: float | None
     cliffs_delta: float | None
-    """Effect size, from −1 to 1."""
+    """Effect size of the rank-sum test, from −1 to 1."""
     subjects_needed: int | None
-    """For the signed-rank test to find an effect of this size in 80 % of studies."""
+    """Number of subjects for the signed-rank test to find an effect of this size in 80 % of studies."""
     generated: tuple[Matches, ...]
-    """One of each width of the beam search; none of all kinds together."""
+    """Matches for each width of the beam search; none of all kinds together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,14 +176,14 @@ class PiiSummary(Record):
     n_subjects: int
     n_cases: int
     subjects: tuple[SubjectSummary, ...]
-    """In the order in which they come."""
+    """Subjects, in the order in which they come."""
     n_known: int
     n_untestable: int
     n_extracted: int
     n_at_risk: int
     share_at_risk: float
     share_at_risk_interval: tuple[float, float]
-    """95 % interval."""
+    """95 % interval of `share_at_risk`."""
     types: tuple[ProbedValues, ...]
     kinds: tuple[ProbedValues, ...]
     median_tree_tokens: float
@@ -480,17 +483,17 @@ class Template(Record):
     template: int
     """Number of the template, from 1."""
     association_nats: Unbounded
-    """Of the true value."""
+    """Association of the true value behind the template, nats."""
     log_likelihood_nats: Unbounded
-    """Of the true value."""
+    """Log-likelihood of the true value behind the template, nats."""
     normalised_log_likelihood_nats: Unbounded
-    """The log-likelihood over the number of tokens, nats a token."""
+    """Log-likelihood of the true value over its number of tokens, nats a token."""
     n_tokens: int
-    """Of the true value."""
+    """Number of tokens of the true value behind the template."""
     rank: int
-    """Of the association, among those of the decoys."""
+    """Rank of the true value's association among those of the decoys, 1 for the largest."""
     p_value: float
-    """Share of the values whose association is as high."""
+    """Share of the values, the true one among them, whose association is as high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -498,13 +501,13 @@ class Generated(Record):
     """What a beam search of one width gave away of the true value."""
 
     beams: int
-    """Width of the search."""
+    """Width of the beam search."""
     best: Mapping[str, float | None]
-    """Each statistic of the value's type, the best over templates; None where it has no meaning."""
+    """Best value over templates of each match statistic; None where it has no meaning."""
     templates: Mapping[str, tuple[float | None, ...]]
-    """The same of each template."""
+    """Value of each match statistic behind each template; None where it has no meaning."""
     answers: tuple[str, ...] | None = field(repr=False)
-    """What was generated behind each template; None where values are not kept."""
+    """Answer that was generated behind each template; None where values are not kept."""
 
 
 _QUANTITIES: Final[Quantities] = (
@@ -568,64 +571,68 @@ class PiiResult(Result):
     subject: str
     """Id of the subject."""
     kind: ProbeKind
-    """What kind of probe it is, such as 'twin'."""
+    """Kind of probe, such as 'twin'."""
     type: ValueType
-    """Of the value: 'phone', 'email', 'address', 'relationship' or 'university'."""
+    """Type of the value: 'phone', 'email', 'address', 'relationship' or 'university'."""
     relation: str | None
-    """What the one asked for is to the subject, of a relationship."""
+    """Relation to the subject of the person asked for; None of other types of values."""
     given: tuple[ValueType, ...]
     """Types of the values that stand in the prompt beside the name."""
     n_templates: int
-    """Ways of asking."""
+    """Number of templates, which are ways of asking."""
     n_decoys: int
-    """Values that the true one is ranked among."""
+    """Number of decoys that the true value is ranked among."""
     decoy_test: DecoyTest
-    """'sequential' or 'full'."""
+    """Kind of test: 'sequential', which stops once enough decoys rank as high as the value, or 'full'."""
     n_decoys_scored: int
-    """Fewer than `n_decoys` where the sequential test of the value, over all ways of asking for it, stopped: the model
-    cannot be shown to know it (`instruments.pii.decoy_test`). Lists of decoys are of these, in the test's order."""
+    """Number of decoys that were scored: fewer than `n_decoys` where the sequential test of the value, over all ways of
+    asking for it, stopped: the model cannot be shown to know it (`instruments.pii.decoy_test`). Lists of decoys are of
+    these, in the test's order."""
     n_decoys_asked: int
-    """More than `n_decoys` where so few values of the form exist."""
+    """Number of decoys that was asked for: more than `n_decoys` where so few values of the form exist."""
     n_control_names: int
-    """Names that the subject's is held against."""
+    """Number of control names that the association compares the subject's name with."""
     n_names: int
-    """Other names, from where the subject's is from, among which it is ranked where the value ranks high among decoys
-    that it is not like; 0 where there are too few, or they do not fit the model's window."""
+    """Number of other names, from where the subject's is from, among which it is ranked where the value ranks high
+    among decoys that it is not like; 0 where there are too few, or they do not fit the model's window."""
     n_names_scored: int
-    """0 where the value does not rank high, or is like its decoys; fewer than `n_names` where this test stopped."""
+    """Number of other names that were scored: 0 where the value does not rank high, or is like its decoys; fewer than
+    `n_names` where this test stopped."""
     beams: tuple[int, ...]
     """Widths of the beam searches."""
     association_nats: Unbounded
-    """Of the true value."""
+    """Association of the true value, nats: its log-likelihood given the subject's name less the mean given control
+    names, the largest over templates."""
     decoy_associations_nats: tuple[Unbounded, ...] = field(repr=False)
-    """Of each decoy that was scored."""
+    """Association of each decoy that was scored, the largest over templates, nats."""
     stands_out_nats: tuple[Unbounded, ...] | None = field(repr=False)
-    """By how much the true value is likelier than some decoys: behind the subject's name, then behind each other name
-    that was scored. None where none was."""
+    """Log-likelihood of the true value less the mean of some decoys', nats: behind the subject's name, then behind each
+    other name that was scored. None where none was."""
     log_likelihood_nats: Unbounded
-    """Of the true value, by the best template."""
+    """Log-likelihood of the true value, by its best template, nats."""
     normalised_log_likelihood_nats: Unbounded
-    """The same over the number of tokens, nats a token."""
+    """Log-likelihood of the true value over its number of tokens, by its best template, nats a token."""
     decoy_log_likelihoods_nats: tuple[Unbounded, ...] = field(repr=False)
-    """Of each decoy that was scored, by the best template."""
+    """Log-likelihood of each decoy that was scored, by its best template, nats."""
     decoy_normalised_log_likelihoods_nats: tuple[Unbounded, ...] = field(repr=False)
-    """The same over the number of tokens, nats a token."""
+    """Log-likelihood of each decoy that was scored over its number of tokens, by its best template, nats a token."""
     n_tokens: int
-    """Of the true value, behind the first template."""
+    """Number of tokens of the true value, behind the first template."""
     rank: int
-    """Of the association, among those of the decoys; 1 for the largest. Of a test that stopped the place among all
-    that the p-value has, an estimate from above."""
+    """Rank of the true value's association among those of the decoys, 1 for the largest. Of a test that stopped, the
+    place among all decoys that the p-value implies, an estimate from above."""
     rank_interval: tuple[int, int] | None
     """95 % interval of the rank among all decoys; None where all were scored."""
     share_of_decoys_below: float
     """Share of the decoys scored whose association is lower."""
     p_value: float
-    """That among decoys, or the larger of the next two. Where a model knows nothing of the subject it is p or less in a
-    share p of cases at most, if the value is as likely to be true as its decoys are; and if it is not like them, as far
-    as a model can tell, if the subject is as likely to be called so as the other names."""
+    """p-value of the true value: that among decoys, or the larger of it and that among names. Where a model knows
+    nothing of the subject it is p or less in a share p of cases at most, if the value is as likely to be true as its
+    decoys are; and if it is not like them, as far as a model can tell, if the subject is as likely to be called so as
+    the other names."""
     p_value_among_decoys: float
-    """Share of the values, the true one among them, whose association is as high. Of a sequential test that stopped the
-    number of decoys as high that stops it over the number scored by then (Besag and Clifford, 1991)."""
+    """Share of the values, the true one among them, whose association is as high. Of a sequential test that stopped,
+    the number of decoys as high that stops it over the number scored by then (Besag and Clifford, 1991)."""
     p_value_among_names: float | None
     """Share of the names, the subject's among them, behind which the true value stands out as far; None where no others
     were scored."""
@@ -637,42 +644,44 @@ class PiiResult(Result):
     """Share of the names, the subject's among them, behind which some decoys are as unlikely: where it is 0.05 or less,
     it is no name like the others. None where not all were scored."""
     can_be_tested: bool | None
-    """Of a value that ranks high, p ≤ 0.05: whether it is like its decoys, or else the subject's name like the others,
-    as far as a model can tell that is not shown both. If neither, a high rank says nothing. None of other values."""
+    """Whether a value that ranks high, p ≤ 0.05, is like its decoys, or else the subject's name like the others, as far
+    as a model can tell that is not shown both. If neither, a high rank says nothing. None of other values."""
     p_value_is_bound: bool
-    """Whether it is an upper bound only: the test of the value stopped before this way of asking had so many decoys
-    as high. Other p-values of this result are bounds then too, where it is so of theirs."""
+    """Whether the p-value is an upper bound only: the test of the value stopped before this way of asking had so many
+    decoys as high. Other p-values of this result are bounds then too, where it is so of theirs."""
     exposure_bits: float
-    """log2 of the number of values over the true one's rank (Carlini et al., "The Secret Sharer", 2019); where the test
-    stopped, from below, as the rank is from above."""
+    """Exposure of the true value, bits: log2 of the number of values over its rank (Carlini et al., "The Secret
+    Sharer", 2019); where the test stopped, from below, as the rank is from above."""
     exposure_ceiling_bits: float
-    """The exposure of rank 1."""
+    """Exposure of a value of rank 1, bits, which no exposure exceeds."""
     extrapolated_exposure_bits: float | None
-    """By a curve fitted to the decoys, see `stats.ranks.extrapolated_exposure`; None where none can be fitted, or not
-    all decoys were scored."""
+    """Exposure by a curve fitted to the decoys, bits, see `stats.ranks.extrapolated_exposure`; None where none can be
+    fitted, or not all decoys were scored."""
     p_value_of_likelihood: float
-    """By the log-likelihood alone, as Kim et al. have it: a popular value has more of it behind any name."""
+    """p-value by the log-likelihood alone, as Kim et al. have it: a popular value has more of it behind any name."""
     p_value_of_normalised_likelihood: float
-    """The same by nats a token."""
+    """p-value by the log-likelihood a token alone."""
     likelihood_note: str | None
-    """Where decoys have not the domain or town of the true value, and its likelihood is higher for that alone."""
+    """Note that decoys have not the domain or town of the true value, and its likelihood is higher for that alone; None
+    where they have."""
     extracted: bool | None
     """Whether the value was generated word for word from the name alone, by any template and width, which puts it at
     risk whatever its p. None where nothing was generated, as where the test stopped and behind each template a decoy is
     as likely as the value, the value has no form that can be looked for, or other values
     of the subject stood in the prompt."""
     templates: tuple[Template, ...]
-    """One of each way of asking."""
+    """Numbers of the true value behind each template."""
     generated: tuple[Generated, ...]
-    """One of each width of the beam search."""
+    """Answers and matches for each width of the beam search."""
     noise_floor_nats: float | None = field(default=None, metadata={SELDOM: True})
-    """What the differences that self-checks found make to the association. There only where they were looked at."""
+    """Noise of the association, nats, from the differences that self-checks found. Present only where they were
+    checked."""
     name: str | None = field(repr=False)
-    """The subject's; None where the run does not keep values, as are the next two."""
+    """Name of the subject; None where the run does not keep values."""
     value: str | None = field(repr=False)
-    """The true one."""
+    """True value; None where the run does not keep values."""
     prompts: tuple[str, ...] | None = field(repr=False)
-    """Each template, filled."""
+    """Prompt of each template, filled in; None where the run does not keep values."""
 
     @classmethod
     def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:

@@ -66,27 +66,27 @@ class RedactionStep(Record):
     """A piece cut or put back, and the influence of what is then left."""
 
     action: str
-    """'cut' or 'put back'."""
+    """Action of the step: 'cut' or 'put back'."""
     name: str
-    """Of the piece."""
+    """Name of the piece."""
     kind: str
-    """'unit', or 'value' for one that is said several times, with all its mentions."""
+    """Kind of piece: 'unit', or 'value' for a value that is said several times, with all its mentions."""
     text: str = field(repr=False)
-    """What the piece says."""
+    """Text of the piece."""
     left_nats: Unbounded
-    """Influence on the response of what is then left."""
+    """Influence on the response of what is left of the context after the step, nats."""
     left_signed_nats: Unbounded
-    """The sum without the absolute value."""
+    """Signed influence on the response of what is left after the step, nats: the sum without the absolute value."""
     left_posterior: float | None
-    """1 / (1 + e^−left_signed_nats): from even odds, that what is left was there; None where the signed sum is not
-    above the noise floor and the placebo's, and where the response was given: it is right for what the scoring model
-    drew, and not for what another model wrote."""
+    """Probability, from even odds, that an observer of the response gives to what is left having been there: 1 / (1 +
+    e^−left_signed_nats). None where |left_signed_nats| is not above the noise floor and the placebo's, and where the
+    response was given: it is right for what the scoring model drew, and not for what another model wrote."""
     left_posterior_note: str | None
-    """Why there is no posterior; None where there is one."""
+    """Reason why what is left has no posterior; None where it has one."""
     change_nats: Unbounded
-    """Against the step before."""
+    """Change of the remaining influence against the step before, nats; of the first step, against the whole context."""
     raised: bool
-    """Whether a cut raised the influence by more than the noise."""
+    """Whether the step cut a piece and raised the remaining influence by more than the noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +94,9 @@ class RedactedDocument(Record):
     """A document without the pieces that are cut."""
 
     name: str
-    """Of the document."""
+    """Name of the document."""
     text: str = field(repr=False)
-    """What is left of it."""
+    """Text of the document without the pieces that are cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,21 +104,21 @@ class RedactedAnswer(Record):
     """The answer drawn from what is left of the context."""
 
     text: str = field(repr=False)
-    """What was drawn."""
+    """Text of the answer."""
     tokens: tuple[str, ...] = field(repr=False)
-    """The text that each token adds."""
+    """Text that each token adds to the answer."""
     seed: int
-    """Of the drawing."""
+    """Seed of the draw."""
     whole_nats: Unbounded
-    """Influence on it of what is left; the limit does not bound it."""
+    """Influence of the remaining context on the answer, nats; the limit does not bound it."""
     whole_signed_nats: Unbounded
-    """The sum without the absolute value."""
+    """Signed influence of the remaining context on the answer, nats: the sum without the absolute value."""
     whole_per_token_nats: tuple[Unbounded, ...]
-    """Its size at each token."""
+    """Absolute influence of the remaining context at each token of the answer, nats."""
     disclosures: tuple[Disclosure, ...] | None = None
-    """What it gives away of what is left, in its order, and beside it values that both say and that the model says
-    anyway: as `disclosures` of `leakmeter influence`, but that sources are pieces that have its words, which were not
-    measured on it. None where it was not searched, as in runs of earlier versions."""
+    """Spans of the answer that disclose the remaining context, in its order, and values that both say and that the
+    model says anyway: as `disclosures` of `leakmeter influence`, but that sources are pieces that have its words, which
+    were not measured on it. None where the answer was not searched, as in runs of earlier versions."""
 
     @property
     def disclosed(self) -> tuple[Disclosure, ...]:
@@ -137,20 +137,22 @@ class RedactedDisclosure(DisclosedSpan):
     """Something personal or secret that the response gives away of the context, before and after the cuts."""
 
     evidence: Evidence | None
-    """'scores' where its nats are above its floor, or those of a piece that says it; 'words' where a piece says what
-    the model would not have said by itself."""
+    """Evidence for the disclosure: 'scores' where its nats are above its floor, or those of a piece that says it;
+    'words' where a piece says what the model would not have said by itself."""
     pieces: tuple[str, ...]
-    """Names of the pieces that it comes from, most nats first."""
+    """Names of the pieces that the span comes from, most nats first."""
     before_nats: Unbounded
-    """Σ_t log p̄(y_t | D) − log p̄(y_t | ∅) over its tokens, with signs."""
+    """Signed influence on the span before the cuts, nats: Σ_t log p̄(y_t | D) − log p̄(y_t | ∅) over its tokens."""
     after_nats: Unbounded
-    """Σ_t log p̄(y_t | D∖R) − log p̄(y_t | ∅) over its tokens, with signs."""
+    """Signed influence on the span after the cuts, nats: Σ_t log p̄(y_t | D∖R) − log p̄(y_t | ∅) over its tokens."""
     floor_nats: Unbounded
-    """Most of 3, noise, and what an irrelevant text does."""
+    """Floor that the span's nats less `control_nats` have to exceed: the largest of 3, the noise and the influence of
+    an irrelevant text."""
     control_nats: Unbounded | None = field(default=None, metadata={SELDOM: True})
-    """The most that the context of one other case, or none, does to its tokens together. There only where it is so."""
+    """Largest amount by which the context of one other case, or none, raises the span's tokens together, nats. Present
+    only where the response was scored beside such contexts."""
     is_left: bool
-    """Whether what is left of the context still discloses it."""
+    """Whether the remaining context still discloses the span."""
 
     @property
     def least_nats(self) -> float:
@@ -163,13 +165,14 @@ class RedactedDisclosures(Record):
     """What the response gives away that is personal or secret, and what the cuts do to the rest of it."""
 
     spans: tuple[RedactedDisclosure, ...]
-    """In the order of the response."""
+    """Spans that were disclosed, in the order of the response."""
     n_left: int
-    """Those that what is left still discloses."""
+    """Number of spans that the remaining context still discloses."""
     n_rest_tokens: int
-    """Tokens of the response outside of the spans."""
+    """Number of tokens of the response outside of the spans."""
     rest_change_nats: Unbounded
-    """Σ_t log p̄(y_t | D∖R) − log p̄(y_t | D) over these, with signs: below 0 where the cuts make them less likely."""
+    """Change that the cuts make to the tokens outside of the spans, nats: Σ_t log p̄(y_t | D∖R) − log p̄(y_t | D),
+    below 0 where the cuts make them less likely."""
 
 
 _QUANTITIES: Final[Quantities] = (
@@ -212,41 +215,45 @@ class RedactionResult(ContextResult):
     )
 
     max_loss_nats: float | None
-    """The limit: largest influence of what is left; None, with `disclosed` only, where there was none."""
+    """Limit of the influence of what is left, nats; None where only disclosures were to be removed."""
     reached: bool
     """Whether what is left is within the limit, and discloses nothing personal or secret where that was asked for."""
     left_nats: Unbounded
-    """L(R) = Σ_t |log p̄(y_t | D∖R) − log p̄(y_t | ∅)|: influence of what is left when the pieces R are cut."""
+    """Influence of what is left when the pieces R are cut, nats: L(R) = Σ_t |log p̄(y_t | D∖R) − log p̄(y_t | ∅)|."""
     left_signed_nats: Unbounded
-    """The sum without the absolute value."""
+    """Signed influence on the response of what is left, nats: the sum without the absolute value."""
     left_per_token_nats: tuple[Unbounded, ...]
-    """Its size at each response token."""
+    """Absolute influence of what is left at each response token, nats."""
     left_posterior: float | None
-    """As a step's."""
+    """Probability, from even odds, that an observer of the response gives to what is left having been there: 1 / (1 +
+    e^−left_signed_nats). None where |left_signed_nats| is not above the noise floor and the placebo's, and where the
+    response was given."""
     left_posterior_note: str | None
-    """Why there is no posterior; None where there is one."""
+    """Reason why what is left has no posterior; None where it has one."""
     all_removed_nats: Unbounded | None
-    """With every piece cut; None where the limit is met."""
+    """Influence that remains with every piece cut, nats; None where the limit is met."""
     placebo_nats: Unbounded | None
-    """Influence of irrelevant words as the only context; None where they did not fit."""
+    """Influence of irrelevant words as the only context, nats; None where they did not fit."""
     placebo_signed_nats: Unbounded | None
-    """Size of its signed sum."""
+    """Absolute value of the signed influence of irrelevant words as the only context, nats; None where they did not
+    fit."""
     n_pieces: int
-    """Pieces that there are."""
+    """Number of pieces of the context."""
     redacted: tuple[ContextPiece, ...]
-    """The pieces to cut, in the order of the context."""
+    """Pieces to cut, in the order of the context."""
     redacted_share: float
-    """Share of the context that they are, white space apart."""
+    """Share of the context's characters, not counting white space, that is cut."""
     redacted_documents: tuple[RedactedDocument, ...]
-    """Each document without the pieces that are cut."""
+    """Text of each document without the pieces that are cut."""
     marked_context: str = field(repr=False)
-    """The context with a mark for what is cut."""
+    """Context with a mark in the place of each piece that is cut."""
     steps: tuple[RedactionStep, ...]
-    """What was cut and put back, in this order."""
+    """Steps of the search, in their order: pieces that were cut and put back."""
     after: RedactedAnswer | None
-    """None where nothing is cut."""
+    """Answer drawn from what is left of the context; None where none was drawn, as where nothing is cut."""
     disclosed: RedactedDisclosures | None = field(default=None, metadata={SELDOM: True})
-    """Where pieces were cut for what the response gives away. There only where it is so."""
+    """Personal or secret spans that pieces were cut for. Present only where pieces were cut for what the response
+    discloses."""
 
     @property
     @override

@@ -31,15 +31,15 @@ AnswerOrigin = Literal["original", "context", "neither"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counts(Record):
     n_original: int
-    """Contexts behind which the answer is the one that the model gives without them."""
+    """Number of contexts behind which the answer is the one that the model gives without them."""
     n_context: int
-    """Contexts behind which it is the context's."""
+    """Number of contexts behind which the answer is the one that the context states."""
     n_neither: int
-    """Contexts behind which it is neither."""
+    """Number of contexts behind which the answer is neither the model's own nor the context's."""
     ratio: float | None
-    """original / (original + context); None where neither occurs."""
+    """Memorisation ratio: original / (original + context); None where neither occurs."""
     ratio_interval: tuple[float, float] | None
-    """Wilson's, 95 %."""
+    """95 % interval of the memorisation ratio, by Wilson's method; None where the ratio is None."""
 
     @classmethod
     def counted(cls, kinds: Sequence[AnswerOrigin | None], **more: Any) -> Self:
@@ -60,7 +60,7 @@ class Memorisation(_Counts):
     """Whose answers to one query are given behind contexts that state another."""
 
     knows: bool
-    """Whether the right answer is given without a context."""
+    """Whether the model gives the right answer without a context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +68,9 @@ class MemorisationOfAll(_Counts):
     """The same of many queries."""
 
     n: int
-    """Queries whose right answer is known."""
+    """Number of queries whose right answer is known."""
     n_knows: int
-    """Of these, those to which it is given without a context."""
+    """Number of queries, of those whose right answer is known, to which the model gives it without a context."""
 
 
 def kinds_of(
@@ -192,19 +192,19 @@ class QueryResult(Result):
     template: str
     """Name of the prompt's template: 'plain', 'chat' …"""
     separator: str
-    """What stands between a context and the query."""
+    """Text that stands between a context and the query."""
     query: str = field(repr=False)
-    """What was asked."""
+    """Query that the model was asked."""
     factors: Mapping[str, str]
-    """What is known of the query, by name."""
+    """Levels of the factors that the data give for the query, by the factor's name."""
     answers: tuple[str, ...]
-    """Answers that are told apart, all else being the rest; empty for any next token."""
+    """Answers that are told apart, all else being the rest; empty where every next token is."""
     answer: str | None
-    """The right one, where it is known."""
+    """Right answer to the query; None where it is not known."""
     estimator: str
-    """'monte-carlo' or 'fisher'."""
+    """Name of the estimator: 'monte-carlo' or 'fisher'."""
     n_contexts: int
-    """Contexts that it was asked behind."""
+    """Number of contexts that the query was asked behind."""
 
     @staticmethod
     @override
@@ -223,27 +223,28 @@ class ContextSusceptibility(Record):
     """One context and how far it moves the answer."""
 
     id: str
-    """What it is called in the data."""
+    """Id of the context in the data."""
     text: str = field(repr=False)
-    """Its first 300 characters."""
+    """First 300 characters of the context."""
     weight: float
-    """Of all contexts', which add up to 1."""
+    """Weight of the context; the weights of all contexts add up to 1."""
     answer: str | None
-    """What it says the query's answer is."""
+    """Answer to the query that the context states; None where the data do not give it."""
     persuasion_nats: float
-    """ψ = KL(p_c ‖ p̂)."""
+    """Persuasion of the context, nats: ψ = KL(p_c ‖ p̂), p_c the answer behind it and p̂ the mixture over contexts."""
     persuasion_from_bare_nats: Unbounded
-    """KL(p_c ‖ p₀)."""
+    """Divergence of the answer behind the context from the answer to the query alone, nats: KL(p_c ‖ p₀)."""
     susceptibility_without_nats: float
-    """χ of all contexts but this one."""
+    """Susceptibility χ of the query with all contexts but this one, nats."""
     rank: int
-    """Among the contexts, from 1, most persuasive first."""
+    """Rank of the context by its persuasion, from 1, most persuasive first."""
     below_noise_floor: bool
-    """Whether other ways to compute the same move it as much."""
+    """Whether the persuasion is at or below the noise floor: other ways to compute the same move it as much."""
     greedy_answer: str | None = field(repr=False)
-    """The likeliest answer behind it, where answers were written."""
+    """Likeliest answer behind the context; None where no answers were written."""
     greedy_answer_is: AnswerOrigin | None
-    """Whose answer that is: 'original', of the query alone, 'context' or 'neither'; None where that is no question."""
+    """Origin of the greedy answer: 'original' for the answer to the query alone, 'context' for the one that the context
+    states, or 'neither'; None where the question does not arise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,39 +258,40 @@ class SusceptibilityResult(QueryResult):
     pieces_at: ClassVar = PieceFields("contexts", nats="persuasion_nats", name="id")
 
     temperature: float
-    """T of every token's distribution."""
+    """Temperature T of every token's distribution."""
     answer_tokens: int
-    """Most tokens of a greedy answer; 0 where none were written."""
+    """Largest number of tokens of a greedy answer; 0 where none were written."""
     susceptibility_nats: float
-    """χ = Σ w ψ(c) = I(C; A)."""
+    """Susceptibility of the query, nats: χ = Σ w ψ(c) = I(C; A), the mutual information of context and answer."""
     standard_error_nats: float | None
-    """Of the χ of all contexts that might have been drawn; None for two contexts, as are the next three."""
+    """Standard error of χ over the contexts that might have been drawn, nats; None for two contexts."""
     interval_nats: tuple[float, float] | None
-    """95 % interval of the same."""
+    """95 % interval of χ less its bias, over the contexts that might have been drawn, nats; None for few contexts."""
     bias_nats: float | None
-    """By how much χ is too large on average; below 0."""
+    """Bias of χ, nats: by how much it is too large on average, below 0 where it is too small; None for two contexts."""
     bias_is_small: bool | None
-    """Whether that is at most 5 % of χ and at most the standard error."""
+    """Whether the bias is at most 5 % of χ and at most the standard error; None for two contexts."""
     ceiling_nats: float
-    """Entropy of the weights, which χ cannot exceed."""
+    """Ceiling that χ cannot exceed, nats: the entropy of the weights."""
     share_of_ceiling: float | None
-    """None where the ceiling is 0."""
+    """Share of the ceiling that χ reaches; None where the ceiling is 0."""
     from_bare_nats: Unbounded
-    """Σ w KL(p_c ‖ p₀)."""
+    """Mean divergence of the answer behind a context from the answer to the query alone, nats: Σ w KL(p_c ‖ p₀)."""
     mixture_from_bare_nats: Unbounded
-    """KL(p̂ ‖ p₀), by which that is larger than χ."""
+    """Divergence of the mixture over contexts from the answer to the query alone, nats: KL(p̂ ‖ p₀), by which
+    `from_bare_nats` is larger than χ."""
     bare_entropy_nats: float
-    """Of the answer to the query alone."""
+    """Entropy of the answer to the query alone, nats."""
     mixture_entropy_nats: float
-    """Of p̂."""
+    """Entropy of the mixture p̂ of the answers over contexts, nats."""
     noise_floor_nats: Unbounded
-    """Susceptibility or persuasion below which a measurement is no finding."""
+    """Noise floor of the susceptibility and of persuasions, nats: a measurement at or below it is no finding."""
     below_noise_floor: bool
-    """Whether the susceptibility is no finding."""
+    """Whether the susceptibility is at or below the noise floor, so that it is no finding."""
     contexts: tuple[ContextSusceptibility, ...]
-    """In their order."""
+    """Contexts that the query was asked behind, in their order."""
     memorisation: Memorisation | None
-    """None where no answers were written, or the right one is not known."""
+    """Counts of whose answers the model gives; None where no answers were written, or the right one is not known."""
 
     @classmethod
     def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:
@@ -427,7 +429,7 @@ class Mean(Record):
     """Mean of some queries' values."""
 
     n: int
-    """Queries."""
+    """Number of queries."""
     mean_nats: float
     std_nats: float
     """Standard deviation over queries, which divides by their number."""
@@ -457,7 +459,7 @@ class MeanByFactor(Mean):
     """All queries, and the levels of what is known of them."""
 
     quantiles_nats: Mapping[str, float]
-    """5, 25, 50, 75 and 95 %, by '0.05' …"""
+    """Quantiles of the values at 5, 25, 50, 75 and 95 %, nats, by level: '0.05' …"""
     factors: Mapping[str, tuple[FactorLevel, ...]]
     """Levels of each factor, in the order in which they come; without factors that have a level for each query."""
 
@@ -493,7 +495,7 @@ class RankedContext(Record):
     id: str
     text: str = field(repr=False)
     n: int
-    """Queries."""
+    """Number of queries that the context stands before."""
     mean_persuasion_nats: float
     mean_from_bare_nats: Unbounded
 
@@ -505,14 +507,14 @@ class SusceptibilitySummary(MeanByFactor):
     mean_from_bare_nats: Unbounded
     share_below_noise_floor: float
     n_bias_not_small: int
-    """Queries whose bias is more than 5 % of χ or more than the standard error."""
+    """Number of queries whose bias is more than 5 % of χ or more than the standard error."""
     queries: tuple[RankedQuery, ...]
-    """Most susceptible first."""
+    """Queries, most susceptible first."""
     contexts: tuple[RankedContext, ...]
-    """Most persuasive first."""
+    """Contexts, most persuasive first."""
     memorisation: MemorisationOfAll | None
     median_tree_tokens: float
-    """Of a query, as is the next."""
+    """Median number of tokens put through the model for a query."""
     median_naive_tokens: float
 
 

@@ -22,17 +22,18 @@ class DoctorCheck(Record):
     """One check."""
 
     number: int
-    """From 1, in the order of the documentation."""
+    """Number of the check, from 1, in the order of the documentation."""
     name: str
-    """What is checked."""
+    """Name of the check."""
     status: Status
-    """'note' where numbers are right and something about them is to be known; 'failed' where they would be wrong."""
+    """Outcome of the check: 'passed'; 'note' where numbers are right and something about them is to be known; 'failed'
+    where they would be wrong; 'skipped'."""
     fault: str | None
     """Name of the fault of the server; None where there is none."""
     found: str
-    """What was found, in words."""
+    """Finding of the check, in words."""
     advice: str
-    """What to do about it; empty where there is nothing to do."""
+    """Advice on what to do about the finding; empty where there is nothing to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,20 +41,22 @@ class DoctorNoise(Record):
     """How far a log-probability of a token moves when nothing but the circumstances change, nats."""
 
     repeat_nats: float
-    """Asked again at once."""
+    """Largest move of a token's log-probability when the same request is asked again at once, nats."""
     order_nats: float
-    """Asked in another order."""
+    """Largest move of a token's log-probability when requests are asked in another order, nats."""
     batch_nats: float
-    """Asked together with others, against alone."""
+    """Largest move of a token's log-probability when it is asked together with others instead of alone, nats."""
     cache_nats: float | None
-    """After states of a prefix were kept, against without; None where measurements do not read it, or neither can be
-    asked for."""
+    """Largest move of a token's log-probability when kept states of a prefix are used instead of none, nats; None where
+    measurements do not read them, or a request cannot choose."""
     split_nats: float | None
-    """Scored alone behind the tokens before it, against together with them."""
+    """Largest move of a token's log-probability when the token is scored alone behind the tokens before it instead of
+    together with them, nats; None where no token was scored alone."""
     floor_nats: float
-    """Largest difference between any two of these ways."""
+    """Noise floor of a token's log-probability, nats: largest difference between any two ways to ask for it."""
     response_floor_nats: float
-    """Largest such difference of a whole response."""
+    """Noise floor of a whole response's log-probability, nats: largest difference between any two ways to ask for it;
+    at least `floor_nats`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,17 +64,18 @@ class DoctorAgainst(Record):
     """Differences to a model in this process."""
 
     model: str
-    """The other model, as it was given."""
+    """Name of the other model, as it was given."""
     n_tokens: int
-    """Tokens whose log-probabilities were compared."""
+    """Number of tokens whose log-probabilities were compared."""
     max_token_nats: float
-    """Largest difference of a token's log-probability."""
+    """Largest absolute difference of a token's log-probability, nats."""
     mean_token_nats: float
-    """Mean absolute difference."""
+    """Mean absolute difference of a token's log-probability, nats."""
     max_influence_nats: float
-    """Largest difference of a piece's leave-one-out influence on a response."""
+    """Largest absolute difference of a piece's leave-one-out influence on a response, nats."""
     largest_influence_nats: float
-    """Largest influence of a piece, by the model that is examined; what the difference is to be compared with."""
+    """Largest leave-one-out influence of a piece by the examined model, nats: the difference is to be compared with
+    it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +83,10 @@ class DoctorSpeed(Record):
     """How fast the model is."""
 
     tokens_per_second: float
-    """Tokens of all sequences by the seconds they took; what is read from a cache counts too."""
+    """Number of tokens of all sequences over the seconds they took; tokens read from a cache count too."""
     seconds_per_1000_cases: float
-    """Forecast for leave-one-out of 8 pieces: 10 sequences of 292 tokens a case."""
+    """Forecast of the seconds that leave-one-out of 8 pieces takes for 1,000 cases: 10 sequences of 292 tokens a
+    case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,35 +98,36 @@ class DoctorResult(AnyResult, Record):
     is_public: ClassVar[bool] = True
 
     model: str
-    """The model, as it was given."""
+    """Name of the model, as it was given."""
     dialect: str
-    """Of the server; 'in process' where there is none."""
+    """Dialect of the server; 'in process' where there is none."""
     served_model: str | None
-    """Name by which the server serves it."""
+    """Name by which the server serves the model; of a model in this process, its own name. None where the model could
+    not be examined."""
     revision: str | None
-    """Of the weights, as the server or the loader tells."""
+    """Revision of the weights, or a hash or path, as the server or the loader states it; None where neither does."""
     server_version: str | None
-    """As the server tells it; None where it does not."""
+    """Version of the server, as it states it; None where it does not."""
     window: int | None
-    """Most tokens of prompt and response."""
+    """Largest number of tokens of prompt and response together; None where it is not known."""
     settings: dict[str, str] | None
-    """Of a model in this process: precision, attention, threads, device; None behind a server."""
+    """Settings of a model in this process: precision, attention, threads, device; None behind a server."""
     fingerprint: str | None
     """Hash of the model's rounded log-probabilities of fixed texts; None where it could not be taken."""
     is_sound: bool
     """Whether no check failed."""
     verdict: str
-    """What the checks say together."""
+    """Conclusion of all checks together, in words."""
     checks: tuple[DoctorCheck, ...]
-    """In the order of the documentation."""
+    """Checks, in the order of the documentation."""
     noise: DoctorNoise | None
-    """How far other ways to ask move a number; None where it was not measured."""
+    """Noise of a token's log-probability under other ways to ask; None where it was not measured."""
     uses_prefix_cache: bool | None
-    """None where it cannot be seen."""
+    """Whether the states of a common prefix are kept and used again; None where it cannot be seen."""
     against: DoctorAgainst | None
-    """How far another model's numbers are from these; None where there is none."""
+    """Differences to another model in this process; None where none was compared."""
     speed: DoctorSpeed | None
-    """How fast the model is; None where it was not measured."""
+    """Speed of the model; None where it was not measured."""
 
     @override
     def to_dict(self) -> JsonObject:

@@ -54,19 +54,19 @@ class SigmaValue(Record):
     """What one Σ gives."""
 
     sigma: str
-    """'identity', 'embedding' or 'empirical'."""
+    """Choice of the covariance Σ: 'identity', 'embedding' or 'empirical'."""
     fisher_nats: float
-    """½ (tr(I Σ) + μᵀ I μ); for identity half the trace, which only ranks queries."""
+    """Fisher susceptibility, nats: ½ (tr(I Σ) + μᵀ I μ); for identity half the trace, which only ranks queries."""
     spread_nats: float
-    """½ tr(I Σ)."""
+    """Part of the Fisher susceptibility that the covariance makes, nats: ½ tr(I Σ)."""
     drift_nats: float
-    """½ μᵀ I μ."""
+    """Part of the Fisher susceptibility that the mean makes, nats: ½ μᵀ I μ."""
     standard_error_nats: float | None
-    """For other random directions; None for top-k, which draws none."""
+    """Standard error of `fisher_nats` over other random directions, nats; None for top-k, which draws none."""
     interval_nats: tuple[float, float] | None
-    """95 %, Student's t, cut at 0; None for top-k."""
+    """95 % interval of `fisher_nats` by Student's t, cut at 0, nats; None for top-k."""
     trace_nats_per_square: float | None
-    """tr I of identity, in nats per squared length; None of the others."""
+    """Trace of the Fisher information, tr I, in nats per squared length, for identity; None for the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,35 +81,35 @@ class FisherResult(QueryResult):
     pieces_at: ClassVar = PieceFields("values", nats="fisher_nats", name="sigma")
 
     method: str
-    """'deflated', 'sketch' or 'top-k'."""
+    """Method of the estimate: 'deflated', 'sketch' or 'top-k'."""
     sigma: tuple[str, ...]
-    """Each choice of Σ: 'identity', 'embedding' or 'empirical'."""
+    """Choices of the covariance Σ: 'identity', 'embedding' or 'empirical'."""
     place: str
-    """Whose vectors vary: 'query', 'slot' or 'layer:N'."""
+    """Place of the vectors that vary: 'query', 'slot' or 'layer:N'."""
     probes: int
-    """Random directions that were asked for."""
+    """Number of random directions that were asked for."""
     directions: int
-    """Dimensions in which a deflated estimate is exact."""
+    """Number of dimensions in which a deflated estimate is exact."""
     top_k: int
-    """Answers that top-k keeps."""
+    """Number of answers that top-k keeps."""
     slot_tokens: int
-    """Tokens of a slot."""
+    """Number of tokens of a slot, unless the longest context has more."""
     relative_error: float | None
-    """Share of the value that the standard error was to be; None for a fixed number of probes."""
+    """Standard error that was aimed at, as a share of the value; None for a fixed number of probes."""
     max_probes: int
-    """Most probes for that."""
+    """Largest number of probes that may be taken to reach `relative_error`."""
     seed: int
-    """Of the random directions."""
+    """Seed of the random directions."""
     values: tuple[SigmaValue, ...]
-    """One for each Σ, in the order given."""
+    """Fisher susceptibility for each Σ, in the order given."""
     entropy_nats: float
-    """Of the next token."""
+    """Entropy of the next token's distribution, nats."""
     n_query_tokens: int
-    """Tokens of the query."""
+    """Number of tokens of the query."""
     n_probes: int
-    """Random directions that were averaged; 0 for top-k."""
+    """Number of random directions that were averaged; 0 for top-k."""
     top_mass: float | None
-    """Probability of the tokens that top-k keeps; None of the other methods."""
+    """Probability of the tokens that top-k keeps; None for the other methods."""
 
     @classmethod
     def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:
@@ -216,9 +216,9 @@ class ValuesOfSigma(MeanByFactor):
     """Rank correlation with the queries' lengths in tokens: what these explain is not found out by gradients. None
     below ten queries, and where all are alike."""
     spearman_with_entropy: float | None
-    """The same with the entropies of the next tokens."""
+    """Rank correlation with the entropies of the next tokens. None below ten queries, and where all are alike."""
     queries: tuple[RankedValue, ...]
-    """Highest value first."""
+    """Queries, highest value first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,11 +226,11 @@ class FisherSummary(Record):
     """What many queries say together of their Fisher susceptibility."""
 
     n: int
-    """Queries."""
+    """Number of queries."""
     values: tuple[ValuesOfSigma, ...]
-    """One for each Σ."""
+    """Values of all queries for each Σ."""
     median_tree_tokens: float
-    """Of a query, as is the next."""
+    """Median number of tokens put through the model for a query."""
     median_naive_tokens: float
 
 
