@@ -43,10 +43,10 @@ matplotlib.use("agg")
 FIGURES = {
     "influence": ["pieces", "tokens"],
     "decode": ["loss"],
-    "icl": ["positions"],
+    "icl": ["queries", "positions"],
     "susceptibility": ["queries", "contexts"],
     "private_generation": ["orders", "exemplars"],
-    "pii": ["densities", "p_values"],
+    "pii": ["people", "p_values"],
     "redact": ["left"],
 }
 OF_CASES = ("influence", "decode", "redact")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -199,8 +200,8 @@ def test_an_interrupted_check_compares_what_is_measured(
     assert ended.code == 130, ended.err
     # Those held out are measured first, and of the inserted ones eight at a time.
     assert ended.out.startswith("Interrupted: 11 of 21 probes are measured, and all numbers here are for these.\n")
-    assert "| black | phone | 1 | association | 8 | 3 |" in ended.out
+    assert re.search(r"^black +phone +1 +association +8 +3 ", ended.out, re.MULTILINE)
     assert not (out / "table.md").exists()
     whole = cli(*words)
     assert whole.code == 0, whole.err
-    assert "| black | phone | 2 | association | 9 | 3 |" in whole.out
+    assert re.search(r"^black +phone +2 +association +9 +3 ", whole.out, re.MULTILINE)

@@ -77,13 +77,13 @@ def test_a_comparison_begins_with_its_verdict() -> None:
         "B is higher than A in 1 of 2 numbers: leak.length (by 4.00 tokens)."
     )
     assert said(run(BEFORE), run(BEFORE)) == (
-        "As far as 6 cases can show, B leaks as much as A: no difference beyond chance in 1 of 1 number. 6 cases are "
-        "few: more can show smaller differences."
+        "As far as 6 cases can show, B leaks as much as A: no difference beyond chance in 1 of 1 number. 6 cases: more "
+        "can show smaller differences."
     )
     assert said(run(BEFORE * 2), run(BEFORE * 2)).endswith("no difference beyond chance in 1 of 1 number.")
     assert said(run([1.0] * 8, right=[0.0] * 8), run([1.0] * 8, right=[0.0] * 7 + [1.0])) == (
-        "As far as 8 cases can show, B does not differ from A: no difference beyond chance in 2 of 2 numbers. 1 of 8 "
-        "cases changed."
+        "1 of 8 cases changed; on average, as far as these can show, B does not differ from A: no difference beyond "
+        "chance in 2 of 2 numbers."
     )
     assert said(run([None]), run([None])) == "No verdict: A and B have no number that can be tested."
 

@@ -415,7 +415,7 @@ def test_the_ledger_from_its_matrix_to_one_answer(
 
     browser.open(f"{serving.access.origin}/ledger")
     title = browser.run("document.title")
-    assert browser.run("document.querySelectorAll('figure svg').length") == 2
+    assert browser.run("document.querySelectorAll('figure svg').length") == 1, "the days; who got what is a table"
     check_page(browser)
     # By keyboard: the first link of the table, and what it opens.
     for _ in range(2):

@@ -31,8 +31,8 @@ _Effect: TypeAlias = Literal["doubtful", "nothing", "finding", "not held", "plac
 than that, or than rounding, without signs or with; or it was not held against one."""
 
 FALSE_ALARMS: Final = (
-    "Of {pairs} with another case’s context, {alarms:,} would have been listed ({share:.1f}\u00a0%, at most "
-    "{at_most:.0f}\u00a0%)."
+    "False alarms: {alarms:,} of {checks} with another case’s context, from which nothing was said, would have been "
+    "listed too ({share:.1f}\u00a0%, at most {at_most:.0f}\u00a0%)."
 )
 _EFFECT_OF_ALL: Final = (
     "The {contexts} changed {n:,} {responses} by {mean} on average, and one by {most}\u00a0nats; {above:,} of {held} "
@@ -121,7 +121,7 @@ def of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
     """How often the list is wrong, and how far the contexts moved the responses."""
     if (alarms := FalseAlarms.of(cases)) is not None:
         yield FALSE_ALARMS.format(
-            pairs=counted(alarms.pairs, "pair"),
+            checks=counted(alarms.pairs, "check"),
             alarms=alarms.alarms,
             share=100 * alarms.share,
             at_most=100 * alarms.share_at_most,

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
 from xml.etree import ElementTree
 
 from leakmeter.core.plain import counted, excerpt
@@ -190,18 +190,41 @@ def comparison_headline(comparison: JsonObject, first: str = "A", second: str = 
         others = "".join(f"; it {part.format('', '')}" for part in parts[1:])
         return f"{second} {parts[0].format(f' than {first}', f' of {n:,} {noun}')}{others}."
     alike = "leaks as much as" if all(row["sense"] == "leak" for row in tested) else "does not differ from"
-    # A test that finds no difference does not show that there is none.
-    shown = f"As far as {counted(comparison['n_pairs'], 'case')} can show, {second} {alike} {first}"
-    return f"{shown}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{_few(comparison)}"
+    # A test that finds no difference does not show that there is none, least of all where cases changed.
+    pairs, changed = comparison["n_pairs"], len(comparison["changed"])
+    cases = counted(pairs, "case")
+    opening = _CHANGED.format(changed=changed, cases=cases) if changed else _UNCHANGED.format(cases=cases)
+    few = _FEW.format(cases=cases) if pairs < FEWEST_FOR_INTERVAL else ""
+    return f"{opening}{second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{few}"
 
 
-def _few(comparison: JsonObject) -> str:
-    """What weakens that no difference was found: that there are few cases, or that some changed all the same."""
-    n, changed = comparison["n_pairs"], len(comparison["changed"])
-    few = ""
-    if n < FEWEST_FOR_INTERVAL:
-        few = f" {counted(n, 'case')} {'is' if n == 1 else 'are'} few: more can show smaller differences."
-    return f" {changed:,} of {counted(n, 'case')} changed.{few}" if changed else few
+_CHANGED: Final = "{changed:,} of {cases} changed; on average, as far as these can show, "
+_UNCHANGED: Final = "As far as {cases} can show, "
+_FEW: Final = " {cases}: more can show smaller differences."
+
+
+def comparison_verdict(comparison: JsonObject) -> Literal["worse", "better", ""]:
+    """Whether the second run is worse in some number, or, if in none, better in some; empty where neither is known."""
+    verdicts = {row["verdict"] for row in comparison["quantities"]}
+    return "worse" if "worse" in verdicts else "better" if "better" in verdicts else ""
+
+
+COMPARISON_ADVICE: Final[Mapping[Literal["worse", "better", ""], tuple[str, str]]] = {
+    "worse": (
+        "The second run is worse in some number",
+        "read the cases that changed most, and do not ship what the second run measured before you know why",
+    ),
+    "better": (
+        "The second run is better in some number, and worse in none",
+        "read the cases that changed, then ship; leakmeter gate --write-baseline keeps the second run as what later "
+        "ones are held against",
+    ),
+    "": (
+        "No number moved beyond chance",
+        "read the cases that changed: one of them may matter although the average does not move; measure more cases to "
+        "see smaller differences",
+    ),
+}
 
 
 def _by(row: JsonObject) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from leakmeter.core.files import check_outside_runs, store_errors, write_whole
 from leakmeter.core.plain import n_listed
@@ -17,10 +17,12 @@ from leakmeter.engine.storage.catalogue import entry_of, label
 from leakmeter.errors import UsageError
 from leakmeter.products.gate.compare import compare
 from leakmeter.products.gate.gate_words import (
+    COMPARISON_ADVICE,
     NO_DIFFERENCE,
     VERDICT_RULE,
     changed_text,
     comparison_headline,
+    comparison_verdict,
     left_out_line,
     setting_line,
     value_text,
@@ -144,10 +146,20 @@ def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[NumberedComparis
 
 
 def _headlines(comparisons: Sequence[NumberedComparison]) -> Iterator[b.Block]:
-    sentences = (comparison_headline(row, f"run {i + 1}", f"Run {j + 1}") for i, j, row in comparisons)
-    for number, sentence in enumerate(sentences):
-        shown = b.Untrusted(sentence)
-        yield b.Text(shown) if number else b.Headline(shown)
+    for number, (first, second, record) in enumerate(comparisons):
+        sentence = comparison_headline(record, f"run {first + 1}", f"run {second + 1}")
+        shown = b.Untrusted(f"{sentence[0].upper()}{sentence[1:]}")
+        yield b.Text(shown) if number else b.Headline(shown, _COLOURS[comparison_verdict(record)])
+    yield from _advice([record for _, _, record in comparisons])
+
+
+_COLOURS: Final[Mapping[str, Literal["", "good", "bad"]]] = {"worse": "bad", "better": "good", "": ""}
+
+
+def _advice(records: Sequence[JsonObject]) -> Iterator[b.Advice]:
+    met = {COMPARISON_ADVICE[comparison_verdict(record)] for record in records if not record["incomparable"]}
+    if met:
+        yield b.Advice.from_table(COMPARISON_ADVICE.values(), met)
 
 
 def _table(runs: Sequence[ShownRun]) -> b.Table:
@@ -205,8 +217,9 @@ def _of_runs(comparison: NumberedComparison) -> Iterator[b.Block]:
 
 def comparison_report(record: JsonObject, first: str, second: str) -> b.Report:
     """What `gating.compare.Comparison.to_dict` says of two runs by their names."""
-    headline = b.Headline(b.Untrusted(comparison_headline(record, first, second)))
-    blocks = [headline, *comparison_blocks(record, first, second), *rule_of([record])]
+    sentence = b.Untrusted(comparison_headline(record, first, second))
+    headline = b.Headline(sentence, _COLOURS[comparison_verdict(record)])
+    blocks = [headline, *_advice([record]), *comparison_blocks(record, first, second), *rule_of([record])]
     return b.Report(f"{first} and {second}", "runs", blocks)
 
 
