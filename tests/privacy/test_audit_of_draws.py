@@ -25,7 +25,7 @@ from leakmeter.core.item import ContextItem
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.tree import Chunk
 from leakmeter.instruments.decoding.measure import Decode
-from leakmeter.instruments.generation import measure
+from leakmeter.instruments.generation import math as generation_math
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.privacy import bounded
 from leakmeter.privacy.clipped_logits import Aggregation
@@ -148,7 +148,8 @@ def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return ask
 
-    for home, names in ((bounded, "bounded_mixture"), (measure, "measured"), (exact_draw, "_banded weights_of")):
+    places = ((bounded, "bounded_mixture"), (generation_math, "measured"), (exact_draw, "_banded weights_of"))
+    for home, names in places:
         for name in names.split():
             monkeypatch.setattr(home, name, remember(getattr(home, name)))
     monkeypatch.setattr(TOY, "logits", remember(TOY.logits))
