@@ -12,6 +12,7 @@ from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_report_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.errors import UsageError
+from leakmeter.instruments.redaction import command
 from leakmeter.instruments.redaction.report import posterior, verdict
 from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.report import blocks as b
@@ -269,6 +270,17 @@ def test_values_that_no_piece_has_may_be_invented() -> None:
         assert verdict(leaks).startswith("Not solved: the model’s new answer discloses a phone number")
     assert flat(printed(report([in_other_words("Ida")]))).count("it may be invented") == 1
     assert "in a code" in flat(printed(report([in_other_words("Ida", found_by="encoded")])))
+
+
+def test_a_written_text_comes_with_what_its_new_answer_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for case, said in [
+        (leaking(), "discloses something personal or secret: do not ship it"),
+        (in_other_words("Ida", "555-010-1234"), "says something personal or secret that no piece has: read it first"),
+    ]:
+        command._write(tmp_path / "left.txt", case)
+        assert f"an answer drawn from it {said}" in capsys.readouterr().err
+    command._write(tmp_path / "left.txt", planned())
+    assert "an answer" not in capsys.readouterr().err
 
 
 def test_a_new_answer_that_nobody_searched_is_no_all_clear() -> None:
