@@ -10,7 +10,8 @@ import pytest
 
 import leakmeter
 from helpers.docs_blocks import exit_code
-from helpers.report_checks import assert_harmless
+from helpers.report_checks import assert_harmless, flat
+from helpers.report_snapshots import printed
 from helpers.toy_chat import ToyChat
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
@@ -63,6 +64,43 @@ def test_the_headline_speaks_of_each_channel() -> None:
     said = headline(measured(LEAKS_IN_AN_ANSWER))
     assert said.startswith("1 of 2 answers discloses personal or secret data: c-2.3 number (")
     assert "The call of calendar.create in c-2 does not " in said
+
+
+def test_emissions_of_several_channels_are_counted_at_once_the_worst_first() -> None:
+    results = measured(LEAKS_IN_A_CALL, LEAKS_IN_AN_ANSWER, CLEAN)
+    made = InfluenceResult.report([*results])
+    said = headline(results)
+    called = "the call of calendar.create in c-1 number"
+    assert said == f"2 of 8 emissions disclose personal or secret data: {called}; the answer c-2.3 number."
+    assert b.headline_of(made) == said
+    assert said in flat(printed(made))
+    (shown, *_) = [block for block in b.walk(made.blocks) if isinstance(block, b.Headline)]
+    links = {part.text: part.to for part in b.parts(shown.text) if isinstance(part, b.Untrusted)}
+    assert set(links) == {"calendar.create", "c-1", "c-2.3"}
+    assert all(links[name] for name in ("c-1", "c-2.3"))
+    assert shown.verdict == "bad"
+
+
+def test_of_many_emissions_four_are_named() -> None:
+    chats = [chat(f"c-{i}", in_call=f"Pay {NUMBER}", in_answer=f"Pay {NUMBER}") for i in range(3)]
+    for i, row in enumerate(chats):
+        row["messages"][0]["content"] = f"Book {i}."
+    said = headline(measured(*chats))
+    assert said.startswith("6 of 9 emissions disclose personal or secret data: the ")
+    assert said.count("; the ") == 3
+    assert said.endswith("; and 2 more.")
+
+
+def test_a_policy_counts_the_emissions_of_all_channels_at_once(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[forbid]]\ndocument = "crm.find*"\n', encoding="utf-8")
+    said = headline(measured(LEAKS_IN_A_CALL, LEAKS_IN_AN_ANSWER, allowed=str(policy)))
+    assert said.startswith(
+        "2 disclosures of personal or secret data to recipients who may not know them: the call of calendar.create in "
+        "c-1 number; the answer c-2.3 number"
+    )
+    of_one = headline(measured(LEAKS_IN_A_CALL, allowed=str(policy)))
+    assert "In tool calls: 1 disclosure of personal or secret data to a recipient who may not know it" in of_one
 
 
 def test_one_emission_alone_is_called_what_it_is() -> None:

@@ -12,6 +12,7 @@ from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_report_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.errors import UsageError
+from leakmeter.instruments.redaction import command
 from leakmeter.instruments.redaction.report import posterior, verdict
 from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.report import blocks as b
@@ -135,7 +136,7 @@ def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None
     )
     failed = planned(reached=False, left_nats=7.0, all_removed_nats=8.0)
     assert flat(verdict(failed)) == (
-        "The limit of 1 nats is not met: with 2 of 4 pieces (65 % of the text) cut, 7.00 of 21.5 nats are left, the "
+        "The limit of 1 nats is not met: with 2 of 4 pieces cut (65 % of the text), 7.00 of 21.5 nats are left, the "
         "smallest found."
     )
     assert flat(verdict(planned())) == (
@@ -186,12 +187,14 @@ def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None
     "spans": [], "n_left": 0, "n_rest_tokens": 4, "rest_change_nats": -0.5,
 }}])  # fmt: skip
 def test_a_plan_whose_new_answer_leaks_is_never_to_be_shipped(more: Plain) -> None:
-    said = "The new answer discloses: phone number, name of a person. Do not ship. "
-    assert verdict(leaking(**more)).startswith(said)
+    said = flat(verdict(leaking(**more)))
+    assert said.startswith(
+        "Not solved: the model’s new answer discloses a phone number, the name of a person. With 2 of "
+    )
     for cases in ([leaking(**more)], [leaking(**more), leaking(**more)]):
         page, terminal = html.page(report(cases)), flat(printed(report(cases)))
         for shown in (flat(re.sub("<[^>]+>", " ", page)), terminal):
-            assert "Do not ship" in shown or "do not ship" in shown
+            assert "do not ship" in shown
             assert "The new answer discloses something personal or secret" in shown
         assert "if it is useful" not in terminal
     page = html.page(report([leaking(**more)]))
@@ -204,6 +207,80 @@ def test_a_plan_whose_new_answer_leaks_is_never_to_be_shipped(more: Plain) -> No
     )
     missed = flat(printed(report([leaking(**{**more, "reached": False})])))
     assert "do not ship" in missed
+
+
+_DISCLOSURES: Plain = {
+    "spans": [{
+        "text": "7731", "start": 6, "end": 10, "first_token": 2, "last_token": 2, "kind": "number",
+        "found_by": "shape", "evidence": "scores", "pieces": ["s1"], "before_nats": 20.0, "after_nats": 0.5,
+        "floor_nats": 3.0, "is_left": False,
+    }],
+    "n_left": 0, "n_rest_tokens": 3, "rest_change_nats": -0.5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "old"), [
+    ({}, "With 2 of 4 pieces cut (65 % of the text), 0.75 of 21.5 nats are left for the old response; the limit is 1."),
+    ({"reached": False, "left_nats": 7.0, "all_removed_nats": 8.0}, "Nor is the limit of 1 nats met for the old "
+     "response: with 2 of 4 pieces cut (65 % of the text), 7.00 of 21.5 nats are left, the smallest found."),
+    ({"n_pieces": 2}, "With every piece cut, 0.75 of 21.5 nats are left for the old response; the limit is 1."),
+    ({"disclosed": _DISCLOSURES | {"spans": []}},
+     "With 2 of 4 pieces cut (65 % of the text), the old response discloses nothing personal or secret."),
+    ({"max_loss_nats": None, "disclosed": _DISCLOSURES},
+     "With 2 of 4 pieces cut (65 % of the text), the old response discloses nothing personal or secret."),
+    ({"max_loss_nats": None, "reached": False, "disclosed": _DISCLOSURES | {"n_left": 1}},
+     "With 2 of 4 pieces cut (65 % of the text), the old response still discloses something personal or secret (1 "
+     "of 1 disclosure)."),
+])  # fmt: skip
+def test_of_a_new_answer_that_leaks_there_is_one_conclusion(more: Plain, old: str) -> None:
+    said = flat(verdict(leaking(**more)))
+    assert said == f"Not solved: the model’s new answer discloses a phone number, the name of a person. {old}"
+    assert said in flat(printed(report([leaking(**more)])))
+    assert said in flat(re.sub("<[^>]+>", "", html.page(report([leaking(**more)]))))
+
+
+def in_other_words(*of: str, found_by: str = "recogniser") -> RedactionResult:
+    """The new answer says values, these as no piece has them."""
+    after = leaking().to_dict()["after"]
+    for row in after["disclosures"]:
+        row |= {"relation": "reworded", "found_by": found_by} if row["text"] in of else {}
+    return leaking(after=after)
+
+
+def test_values_that_no_piece_has_may_be_invented() -> None:
+    case = in_other_words("Ida", "555-010-1234")
+    assert flat(verdict(case)).startswith(
+        "Not solved: the model’s new answer says a phone number, the name of a person that no piece has as written; "
+        "they may be invented. Read them before you ship. With 2 of 4 pieces cut"
+    )
+    shown = flat(printed(report([case])))
+    assert "The new answer says something personal or secret that no piece has as written: read it before" in shown
+    assert "do not ship" not in shown
+    assert shown.count("it may be invented") == 2
+    (found,) = (block for block in report([case]).sections[0].blocks if isinstance(block, b.Headline))
+    assert found.verdict == "bad"
+    after = case.to_dict()["after"]
+    one = leaking(after=after | {"disclosures": [row for row in after["disclosures"] if row["text"] == "Ida"]})
+    assert flat(verdict(one)).startswith(
+        "Not solved: the model’s new answer says the name of a person that no piece has as written; it may be "
+        "invented. Read it before you ship. With"
+    )
+    # One value that a piece has is enough for a leak, and what says it in a code says it.
+    for leaks in (in_other_words("Ida"), in_other_words("Ida", "555-010-1234", found_by="encoded")):
+        assert verdict(leaks).startswith("Not solved: the model’s new answer discloses a phone number")
+    assert flat(printed(report([in_other_words("Ida")]))).count("it may be invented") == 1
+    assert "in a code" in flat(printed(report([in_other_words("Ida", found_by="encoded")])))
+
+
+def test_a_written_text_comes_with_what_its_new_answer_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for case, said in [
+        (leaking(), "discloses something personal or secret: do not ship it"),
+        (in_other_words("Ida", "555-010-1234"), "says something personal or secret that no piece has: read it first"),
+    ]:
+        command._write(tmp_path / "left.txt", case)
+        assert f"an answer drawn from it {said}" in capsys.readouterr().err
+    command._write(tmp_path / "left.txt", planned())
+    assert "an answer" not in capsys.readouterr().err
 
 
 def test_a_new_answer_that_nobody_searched_is_no_all_clear() -> None:

@@ -48,6 +48,20 @@ _NAMES: Final = {
     "key": "key or password",
     OTHER: "other content",
 }
+_ARTICLES: Final = {
+    PERSON: "the",
+    EMAIL: "an",
+    PHONE: "a",
+    ADDRESS: "an",
+    DATE: "a",
+    shapes.NAME_TYPE: "a",
+    shapes.NUMBER: "a",
+    shapes.ACCOUNT: "an",
+    shapes.AMOUNT: "an",
+    shapes.KEY: "a",
+    shapes.CODE: "a",
+}
+"""Of kinds that a sentence says with an article."""
 _INEXACT: Final = frozenset((ADDRESS, DATE, PERSON))
 _EXACT: Final = frozenset((EMAIL, PHONE, shapes.ACCOUNT, shapes.KEY, shapes.CODE, shapes.NUMBER, shapes.AMOUNT))
 """Kinds of values that have one right form or few."""
@@ -116,6 +130,15 @@ def kinds_text(disclosures: Sequence[Disclosure]) -> str:
     """'phone number, 2 names'."""
     by_kind = Counter(kind_text(disclosure.kind) for disclosure in disclosures)
     return ", ".join(name if n == 1 else f"{n} × {name}" for name, n in by_kind.items())
+
+
+def kinds_in_sentence(disclosures: Sequence[Disclosure]) -> str:
+    """'the name of a person, 2 × phone number'."""
+    by_kind = Counter(disclosure.kind for disclosure in disclosures)
+    return ", ".join(
+        f"{n} × {kind_text(kind)}" if n > 1 else f"{_ARTICLES.get(kind, '')} {kind_text(kind)}".lstrip()
+        for kind, n in by_kind.items()
+    )
 
 
 def summary(case: InfluenceResult) -> str:

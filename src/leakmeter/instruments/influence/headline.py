@@ -66,6 +66,8 @@ _NOUNS: Final[Mapping[str, str]] = {
     "memory": "memory write",
     "reasoning": "reasoning text",
 }
+_EMISSION: Final = "emission"
+"""What responses of several channels are called together."""
 _OF_CHANNEL: Final[Mapping[str, str]] = {
     "tool": "call of {recipient} in {conversation}",
     "agent": "message to {recipient} in {conversation}",
@@ -75,10 +77,12 @@ _OF_CHANNEL: Final[Mapping[str, str]] = {
 
 def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None = None) -> b.Headline:
     """How many responses disclose something personal or secret, and which; ids lead to `sections_of` the report. Of
-    conversations it says so of each channel."""
+    conversations it says so of each channel, or of all emissions at once where those of more than one disclose."""
     channels = [[case for case in cases if (case.channel or "answer") == channel] for channel in get_args(Channel)]
     of_each = [of_channel for of_channel in channels if of_channel]
-    if any(doubt(case) is not None for case in cases):
+    is_judged = permitted.is_judged(cases)
+    n_leaking = sum(any(_leaks(case, is_judged=is_judged) for case in of_channel) for of_channel in of_each)
+    if n_leaking > 1 or any(doubt(case) is not None for case in cases):
         of_each = [list(cases)]
     parts = [_headline(of_channel, sections or {}) for of_channel in of_each]
     verdicts = {part.verdict for part in parts}
@@ -88,7 +92,7 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
 
 def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> b.Headline:
     is_judged = permitted.is_judged(cases)
-    leaks = [[leak for leak in personal(case) if leak.allowed == "no" or not is_judged] for case in cases]
+    leaks = [_leaks(case, is_judged=is_judged) for case in cases]
     leaking = [(case, some) for case, some in zip(cases, leaks, strict=True) if some]
     leaking.sort(key=lambda row: -(shown_nats(row[1][0]) or 0.0))
     doubts = [why for case in cases if (why := doubt(case)) is not None]
@@ -107,13 +111,18 @@ def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
         disclose=plural(n_cases, "discloses", "disclose"),
         disclosures=counted(n_leaks, "disclosure"),
         whom=plural(n_leaks, permitted.ONE_MAY_NOT, permitted.MAY_NOT),
-        what=_of_case(cases[0]) if is_alone else _of_cases(leaking, sections),
+        what=_of_case(cases[0]) if is_alone else (_of_emissions if noun == _EMISSION else _of_cases)(leaking, sections),
         why=doubts[0] if doubts else "",
         rest=_REST[state].format(rest=rest) if rest else "",
     )
-    of_channel = f"In {noun}s: " if is_judged and noun != "response" else ""
+    of_channel = f"In {noun}s: " if is_judged and noun in _NOUNS.values() else ""
     verdict: Literal["bad", "good", ""] = "bad" if leaking else "good" if _is_calm(cases, state) else ""
     return b.Headline((*b.parts(f"{where}{of_channel}"), *said), verdict)
+
+
+def _leaks(case: InfluenceResult, *, is_judged: bool) -> list[Disclosure]:
+    """What is personal or secret; where somebody says who may know what, only what its recipient may not know."""
+    return [leak for leak in personal(case) if leak.allowed == "no" or not is_judged]
 
 
 def _is_calm(cases: Sequence[InfluenceResult], state: _State) -> bool:
@@ -153,6 +162,21 @@ def _of_cases(leaking: Sequence[tuple[InfluenceResult, Sequence[Disclosure]]], s
     return (*b.joined(named, "; "), *_and_more(len(leaking) - len(named)))
 
 
+def _of_emissions(
+    leaking: Sequence[tuple[InfluenceResult, Sequence[Disclosure]]], sections: Mapping[str, str]
+) -> b.Phrase:
+    """The first emissions, each by its channel, and what it discloses. How strong, and where from, the list says."""
+    named = [("the ", *b.parts(_emission(case, sections)), f" {kinds_text(leaks)}") for case, leaks in leaking[:_NAMED]]
+    return (*b.joined(named, "; "), *_and_more(len(leaking) - len(named)))
+
+
+def _emission(case: InfluenceResult, sections: Mapping[str, str]) -> b.Phrase:
+    """'answer c-11.2', or 'call of calendar.create in c-17'."""
+    if case.channel in _OF_CHANNEL:
+        return _subject(case, "", sections)
+    return (f"{_NOUNS[case.channel or 'answer']} ", b.Untrusted(case.id, 32, sections.get(case.id, "")))
+
+
 def _and_more(n: int) -> Sequence[str]:
     return [f"; and {n:,} more"] if n > 0 else []
 
@@ -170,11 +194,12 @@ def _strength_and_origin(case: InfluenceResult, disclosure: Disclosure) -> tuple
 
 
 def noun_of(cases: Sequence[InfluenceResult]) -> str:
-    """What responses of one channel are called; of several channels, or of one answer a conversation, 'response'."""
+    """What responses of one channel are called; 'response' of one answer a conversation, 'emission' of several
+    channels."""
     channels = {case.channel or "answer" for case in cases}
     if channels == {"answer"} and len({case.conversation for case in cases}) == len(cases):
         return "response"
-    return _NOUNS.get(channels.pop(), "response") if len(channels) == 1 else "response"
+    return _NOUNS.get(channels.pop(), "response") if len(channels) == 1 else _EMISSION
 
 
 def _responses(cases: Sequence[InfluenceResult], noun: str) -> str:

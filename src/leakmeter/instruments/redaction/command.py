@@ -98,7 +98,11 @@ def _write(path: Path, result: RedactionResult) -> None:
     except OSError as error:
         raise StoreError(f"redacted text '{path}' cannot be written: {error.strerror or error}") from None
     output.tell(f"redacted text: {path} (private, readable by you alone)")
-    if result.after is not None and result.after.sensitive:
+    if result.after is None or not result.after.sensitive:
+        return
+    if result.after.may_be_invented:
+        output.tell("an answer drawn from it says something personal or secret that no piece has: read it first")
+    else:
         output.tell("an answer drawn from it discloses something personal or secret: do not ship it")
 
 

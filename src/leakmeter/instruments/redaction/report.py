@@ -7,9 +7,14 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from leakmeter.core.plain import counted
+from leakmeter.core.plain import counted, plural
 from leakmeter.instruments.influence import context
-from leakmeter.instruments.influence.disclosure_report import disclosed_span, kind_text, kinds_text
+from leakmeter.instruments.influence.disclosure_report import (
+    disclosed_span,
+    kind_text,
+    kinds_in_sentence,
+    kinds_text,
+)
 from leakmeter.instruments.influence.disclosures import Disclosure
 from leakmeter.instruments.redaction.result import (
     RedactedAnswer,
@@ -17,6 +22,7 @@ from leakmeter.instruments.redaction.result import (
     RedactedDisclosures,
     RedactionResult,
     RedactionStep,
+    is_from_pieces,
 )
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
@@ -51,6 +57,11 @@ _ADVICE: Final = {
         "The new answer discloses something personal or secret",
         "do not ship; cut its sources too, or show answers only to people who may read the context",
     ),
+    "invented": (
+        "The new answer says something personal or secret that no piece has as written",
+        "read it before you ship; if the model did not invent it, cut more, or show answers only to people who may "
+        "read the context",
+    ),
     "unsearched": (
         "The new answer was not searched, as in runs of earlier versions",
         "run the same command again with this version, and read the answer, before you ship anything",
@@ -70,9 +81,9 @@ _ADVICE: Final = {
     ),
 }
 _FOUND: Final = {
-    "within the limit": "Cut {cut}: {left} of {whole}\u00a0nats are left; the limit is {limit:g}.",
-    "above the limit": "The limit of {limit:g}\u00a0nats is not met: with {cut} cut, {left} of {whole}\u00a0nats are "
-    "left, the smallest found.",
+    "within the limit": "Cut {pieces} ({share}): {left} of {whole}\u00a0nats are left; the limit is {limit:g}.",
+    "above the limit": "The limit of {limit:g}\u00a0nats is not met: with {pieces} cut ({share}), {left} of "
+    "{whole}\u00a0nats are left, the smallest found.",
     "all is cut": "Only with every piece cut is the limit of {limit:g}\u00a0nats met: {left} of {whole}\u00a0nats are "
     "left.",
     "whole within the limit": "Nothing has to be cut: the whole context influences the response by {whole}\u00a0nats; "
@@ -80,15 +91,34 @@ _FOUND: Final = {
     "no cut helps": "Cutting does not help: the whole context influences the response by {whole}\u00a0nats; the limit "
     "is {limit:g}.",
     "nothing is disclosed": "Nothing has to be cut: the response discloses no recognisable personal or secret data.",
-    "cut for the limit": "Cut {cut}. The response discloses no recognisable personal or secret data.",
-    "none is left": "Cut {cut}: the response then discloses nothing personal or secret (before: {disclosures}).",
-    "some are left": "With {cut} cut, the response still discloses something personal or secret ({n_left} of "
+    "cut for the limit": "Cut {pieces} ({share}). The response discloses no recognisable personal or secret data.",
+    "none is left": "Cut {pieces} ({share}): the response then discloses nothing personal or secret (before: "
     "{disclosures}).",
+    "some are left": "With {pieces} cut ({share}), the response still discloses something personal or secret "
+    "({n_left} of {disclosures}).",
     "no cut helps disclosures": "Cutting does not help: the response discloses something personal or secret "
     "({disclosures}).",
 }
 _BAD: Final = {"above the limit", "all is cut", "no cut helps", "some are left", "no cut helps disclosures"}
-_LEAKS: Final = "The new answer discloses: {kinds}. Do not ship. "
+_NOT_SOLVED: Final = "Not solved: the model’s new answer discloses {kinds}. "
+_MAY_BE_INVENTED: Final = (
+    "Not solved: the model’s new answer says {kinds} that no piece has as written; {it} may be invented. Read {them} "
+    "before you ship. "
+)
+_OLD_RESPONSE: Final = {
+    **_FOUND,
+    "within the limit": "With {pieces} cut ({share}), {left} of {whole}\u00a0nats are left for the old response; the "
+    "limit is {limit:g}.",
+    "above the limit": "Nor is the limit of {limit:g}\u00a0nats met for the old response: with {pieces} cut ({share}), "
+    "{left} of {whole}\u00a0nats are left, the smallest found.",
+    "all is cut": "With every piece cut, {left} of {whole}\u00a0nats are left for the old response; the limit is "
+    "{limit:g}.",
+    "cut for the limit": "With {pieces} cut ({share}), the old response discloses nothing personal or secret.",
+    "none is left": "With {pieces} cut ({share}), the old response discloses nothing personal or secret.",
+    "some are left": "With {pieces} cut ({share}), the old response still discloses something personal or secret "
+    "({n_left} of {disclosures}).",
+}
+"""What is said of the response behind that; where nothing is cut, no answer is drawn anew."""
 _LINES_AT_MOST: Final = 200
 _BARS: Final = 12
 """Steps that a picture has room for."""
@@ -135,20 +165,28 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
 
 
 def verdict(case: RedactionResult) -> str:
-    """What the new answer discloses; what is cut, what is left, and whether that is within the limit."""
+    """What is cut, what is left, and whether that is within the limit; it is not solved where the new answer
+    discloses something."""
     leaks = case.after.sensitive if case.after is not None else ()
-    lead = _LEAKS.format(kinds=kinds_text(leaks)) if leaks else ""
     disclosed = case.disclosed
     said: dict[str, object] = {
-        "cut": f"{len(case.redacted)} of {counted(case.n_pieces, 'piece')} ({100 * case.redacted_share:.0f}\u00a0% of "
-        "the text)",
+        "pieces": f"{len(case.redacted)} of {counted(case.n_pieces, 'piece')}",
+        "share": f"{100 * case.redacted_share:.0f}\u00a0% of the text",
         "whole": nats_text(case.whole_nats),
         "left": nats_text(case.left_nats),
         "limit": case.max_loss_nats,
     }
     if disclosed is not None:
         said |= {"n_left": disclosed.n_left, "disclosures": counted(len(disclosed.spans), "disclosure")}
-    return lead + _FOUND[_found(case)].format(**said)
+    if case.after is None or not leaks:
+        return _FOUND[_found(case)].format(**said)
+    said |= {
+        "kinds": kinds_in_sentence(leaks),
+        "it": plural(len(leaks), "it", "they"),
+        "them": plural(len(leaks), "it", "them"),
+    }
+    lead = _MAY_BE_INVENTED if case.after.may_be_invented else _NOT_SOLVED
+    return f"{lead}{_OLD_RESPONSE[_found(case)]}".format(**said)
 
 
 def _found(case: RedactionResult) -> str:
@@ -241,8 +279,10 @@ def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
 def _conditions(case: RedactionResult) -> list[str]:
     """Rows of the decision table that a plan meets."""
     met = []
-    if case.after is not None and (case.after.disclosures is None or case.after.sensitive):
-        met.append("unsearched" if case.after.disclosures is None else "leaks")
+    if case.after is not None and case.after.disclosures is None:
+        met.append("unsearched")
+    elif case.after is not None and case.after.sensitive:
+        met.append("invented" if case.after.may_be_invented else "leaks")
     if not case.reached or context.doubt(case) is not None:
         met.append("doubtful" if case.reached else "missed")
     if not met:
@@ -380,10 +420,10 @@ def _answers(case: RedactionResult) -> Iterator[b.Block]:
 
 
 def _from(disclosure: Disclosure) -> b.Cell:
-    if disclosure.relation == "copied":
-        return b.Untrusted(", ".join(disclosure.documents), 48)
-    # It may be made up, or the value in another form.
-    return "no piece as written"
+    if not is_from_pieces(disclosure):
+        return b.Noted("no piece as written", ["it may be invented"])
+    documents = b.Untrusted(", ".join(disclosure.documents), 48)
+    return documents if disclosure.relation == "copied" else b.Noted(documents, ["in a code"])
 
 
 def _disclosures_after(after: RedactedAnswer) -> b.Table:

@@ -30,6 +30,7 @@ from leakmeter.overriding import override
 from leakmeter.results.result import PartContent
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.stats import posterior_of
+from leakmeter.text.entities.encoded import ENCODED
 from leakmeter.text.entity_results import PieceSeries, entity_warnings
 from leakmeter.text.layout import without_characters
 
@@ -99,6 +100,12 @@ class RedactedDocument(Record):
     """Text of the document without the pieces that are cut."""
 
 
+def is_from_pieces(disclosure: Disclosure) -> bool:
+    """Whether pieces say what a new answer discloses, as it says it or in a code; if not, the model may have invented
+    it, or said it in other words."""
+    return disclosure.relation == "copied" or disclosure.found_by == ENCODED
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactedAnswer(Record):
     """The answer drawn from what is left of the context."""
@@ -130,6 +137,11 @@ class RedactedAnswer(Record):
         """Those of something personal or secret that the recipient may not know, most nats first."""
         sensitive = (row for row in self.disclosed if row.is_sensitive and row.allowed != "yes")
         return tuple(sorted(sensitive, key=lambda row: -row.nats))
+
+    @property
+    def may_be_invented(self) -> bool:
+        """Whether it says something personal or secret, and nothing of it as a piece has it."""
+        return bool(self.sensitive) and not any(map(is_from_pieces, self.sensitive))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
