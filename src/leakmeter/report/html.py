@@ -54,6 +54,8 @@ class _Level(NamedTuple):
     answer: Sequence[b.Block]
     """Beside its context."""
     advice: Sequence[b.Block]
+    picture: Sequence[b.Block]
+    """Of what was found: a telephone shows no more than the verdict and what to do before one scrolls."""
     narrowing: Sequence[b.Block]
     """What narrows the meaning of the numbers."""
     rest: Sequence[b.Block]
@@ -66,9 +68,10 @@ class _Level(NamedTuple):
         explained = [block for block in (*order.lead, *order.rest) if b.explains(block)]
         lead, rest = ([block for block in some if not b.explains(block)] for some in order)
         return cls(
-            [block for block in lead if not isinstance(block, b.Advice | b.Warning)],
+            [block for block in lead if isinstance(block, b.Headline | b.Text)],
             [block for block in rest if isinstance(block, b.Attribution)],
             [block for block in lead if isinstance(block, b.Advice)],
+            [block for block in lead if isinstance(block, b.Chart)],
             [block for block in lead if isinstance(block, b.Warning)],
             [block for block in rest if not isinstance(block, b.Attribution)],
             explained,
@@ -140,7 +143,7 @@ def fragment(blocks: Sequence[b.Block], *, level: int = 2, held_by: str = "the r
     report = b.Report("", "", blocks, held_by=held_by)
     context = {"report": report, "chart": lambda block: Markup(charts.inline_svg(block)), "scripted": True}
     macros: Any = environment().get_template("report.html.j2").make_module(context)
-    shown = (*order.found, *order.answer, *order.advice, *order.narrowing, *order.rest)
+    shown = (*order.found, *order.answer, *order.advice, *order.picture, *order.narrowing, *order.rest)
     # Terms are told where there is more than a sentence.
     terms = glossary.of_page(report) if order.answer or order.rest else []
     return Markup("").join((*(macros.show(block, level) for block in shown), macros.how(order.explained, terms)))
