@@ -44,6 +44,8 @@ _LINES_BYTES: Final = 2000
 """Of what stands around the lines of cases."""
 _AROUND_BYTES: Final = 75_000
 """Of a page without the pages within it."""
+_CODE_CHARACTERS: Final = 30
+"""That fit a line of a telephone: only longer code is broken, and what is around others stays on their lines."""
 
 
 class _Level(NamedTuple):
@@ -257,7 +259,8 @@ def _say(phrase: b.Phrase) -> Markup:
 
 def _part(part: str | b.Untrusted) -> Markup:
     if isinstance(part, b.Code):
-        return Markup('<code class="whole">{}</code>').format(visible(part))
+        typed = visible(part)
+        return Markup('<code class="whole{}">{}</code>').format(" long" if len(typed) > _CODE_CHARACTERS else "", typed)
     if isinstance(part, str):
         return escape(visible(part))
     text = Markup("<mark>{}</mark>").format(part.shown) if part.marked else escape(part.shown)
