@@ -67,7 +67,7 @@ def headline(rows: list[dict[str, Any]], **more: Any) -> str:
 
 
 def test_a_page_begins_with_what_was_found() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"model": "m", "openness": name, "nats": mean, "nats_low": mean - 0.25, "nats_high": mean + 0.25}
         for name, mean in (("open", 2.0), ("closed", -1.0), ("both", 1.75))
     ]

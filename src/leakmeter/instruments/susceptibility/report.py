@@ -50,8 +50,8 @@ FINDINGS: Final[Mapping[str, tuple[str, tuple[str, str]]]] = {
     "doubtful": (
         "Whether the contexts change the answers cannot be said: {why}.",
         ("numbers too uncertain to show that the contexts do nothing",
-         "measure again with exacter numbers (`--dtype float32`), or with another model; `leakmeter doctor` says what "
-         "moves the numbers"),
+         "measure again with more exact numbers (`--dtype float32`), or with another model; `leakmeter doctor` says "
+         "what moves the numbers"),
     ),
     "too few": (
         "Too little data to say whether the contexts change the answers.",
