@@ -195,6 +195,9 @@ def test_a_command_is_code_where_there_is_code_and_is_written_as_it_is_typed() -
     assert f'<code class="whole">{line}</code> chooses &lt;what&gt;' in html.page(made)
     assert "<code>leakmeter redact &#45;&#45;disclosures</code> chooses &#60;what&#62;" in markdown.text(made)
     assert line in flat(printed(made))
+    # What does not fit a line of a telephone may be broken.
+    for typed, name in (("x" * 30, "whole"), ("x" * 31, "whole long")):
+        assert f'<code class="{name}">{typed}</code>' in html.page(b.Report("t", "m", [b.Headline((b.Code(typed),))]))
 
 
 @pytest.mark.long

@@ -59,11 +59,11 @@ def test_letters_are_11_pixels_high_on_a_telephone(n: int) -> None:
     assert svg.count("<text") >= 2 * n
 
 
-def test_a_page_shows_it_below_the_finding_and_above_the_cases() -> None:
+def test_a_page_shows_it_below_what_to_do_and_above_the_cases() -> None:
     sections = [b.Section(name, [b.Text("More.")], weight=1.0) for name in ("one", "two")]
     report = b.Report("T", "m", [b.Headline("Found."), b.Text("Why."), b.Advice([("found", "do")]), made()])
     page = html.page(replace(report, sections=sections))
-    order = [page.index(words) for words in ("Found.", "Why.", "<svg", '<details class="line"')]
+    order = [page.index(words) for words in ("Found.", "Why.", "What to do</h3>", "<svg", '<details class="line"')]
     assert order == sorted(order)
     assert b.charts_of(report) == [made()]
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from helpers.report_cases import HOSTILE
-from helpers.report_checks import PNG, assert_report_harmless
+from helpers.report_checks import PNG, assert_report_harmless, flat
 from leakmeter.commands.studies.contexts import Contexts
 from leakmeter.commands.studies.study_report import StudyTables, extremes, figure_of, study_report
 from leakmeter.commands.studies.table import COMPARED_COLUMNS
@@ -67,20 +67,39 @@ def headline(rows: list[dict[str, Any]], **more: Any) -> str:
 
 
 def test_a_page_begins_with_what_was_found() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"model": "m", "openness": name, "nats": mean, "nats_low": mean - 0.25, "nats_high": mean + 0.25}
         for name, mean in (("open", 2.0), ("closed", -1.0), ("both", 1.75))
     ]
-    said = "τ̂, nats: from -1.00 [-1.25, -0.75] (openness closed) to 2.00 [1.75, 2.25] (openness open)."
-    assert headline(rows) == said
-    assert headline(rows[::2]).endswith("Their intervals overlap, so the order may be chance.")
-    assert headline(rows[:1]) == "τ̂, nats: 2.00 [1.75, 2.25]."
+    said = (
+        "τ̂ changes with openness: from -1.00 nats (openness closed) to 2.00 nats (openness open), beyond the intervals."
+    )
+    assert flat(headline(rows)) == said
+    said = "τ̂ does not clearly change with openness: 1.75 to 2.00 nats, within the intervals."
+    assert flat(headline(rows[::2])) == said
+    assert flat(headline(rows[:1])) == "τ̂: 2.00 [1.75, 2.25] nats."
+    # Of several factors that which does most, and the levels of each in which the ends differ.
+    of_two = [
+        {"form": form, **row, "nats": row["nats"] + more} for row in rows for form, more in (("a", 0.0), ("b", 0.5))
+    ]
+    exact = [row | {"nats_low": row["nats"], "nats_high": row["nats"]} for row in of_two]
+    assert flat(headline(exact)) == (
+        "τ̂ changes most with openness: from -1.00 nats (form a, openness closed) to 2.50 nats (form b, openness open), "
+        "beyond the intervals."
+    )
+    assert (
+        flat(headline(exact[:2]))
+        == "τ̂ changes with form: from 2.00 nats (form a) to 2.50 nats (form b), beyond the intervals."
+    )
+    alike = [row | {"openness": "open"} for row in rows]
+    assert flat(headline(alike)) == "τ̂: from -1.00 nats to 2.00 nats, beyond the intervals."
+    assert flat(headline(alike[::2])) == "τ̂: from 1.75 nats to 2.00 nats, within the intervals."
     # It is of the numbers and not of their digits.
     small = [
         {"model": name, **dict.fromkeys(("nats", "nats_low", "nats_high"), x)} for name, x in (("a", 2e-3), ("b", 1e-3))
     ]
-    few, many = "0.0010 [0.0010, 0.0010] (model b)", "0.0020 [0.0020, 0.0020] (model a)"
-    assert headline(small) == f"τ̂, nats: from {few} to {many}."
+    few, many = "0.0010 nats (model b)", "0.0020 nats (model a)"
+    assert flat(headline(small)) == f"τ̂ changes with model: from {few} to {many}, beyond the intervals."
     assert headline([{"model": "m"}]) == ""
     assert headline(rows, findings=("nothing was found",), about=["seed 0"]) == "nothing was found"
     page = page_of(tables_of(rows, about=["seed 0"]))
@@ -103,7 +122,8 @@ def test_a_page_shows_its_figure_first_and_says_once_what_is_the_same_everywhere
     ]  # fmt: skip
     assert "In all rows: relations 20." in [b.plain(block.text) for block in blocks if isinstance(block, b.Text)]
     # How many values a row rests on does not tell it from others.
-    assert headline(rows) == "τ̂, nats: from 1.00 [1.00, 1.00] (model a) to 2.00 [2.00, 2.00] (model b)."
+    said = "τ̂ changes with model: from 1.00 nats (model a) to 2.00 nats (model b), beyond the intervals."
+    assert flat(headline(rows)) == said
     # Differences have digits to compare, and at least three.
     compared = [{"model": "a", "paired_nats": x, "paired_nats_low": x, "paired_nats_high": x} for x in (4.2e-4, 1e-4)]
     assert readable("T", [], compared, COMPARED_COLUMNS).rows[0][1] == "0.00042 [0.00042, 0.00042]"
@@ -175,7 +195,8 @@ def test_small_numbers_have_two_digits_of_the_largest_and_so_has_the_headline() 
 
     small = tables_of(rows_of(0.0031, 0.00042))
     assert [row[1] for row in small.tables[0].rows] == ["0.0031 [0.0015, 0.0062]", "0.0004 [0.0002, 0.0008]"]
-    assert small.headline.startswith("τ̂, nats: from 0.0004 [0.0002, 0.0008] (model m0.00042) to 0.0031 [0.00")
+    said = "τ̂ changes with model: from 0.0004 nats (model m0.00042) to 0.0031 nats (model m0.0031)"
+    assert flat(small.headline).startswith(said)
     for means, shown in (((0.31, 0.0031), "0.00 [0.00, 0.01]"), ((0.0, 0.0), "0.00 [0.00, 0.00]")):
         assert tables_of(rows_of(*means)).tables[0].rows[1][1] == shown
     assert tables_of(rows_of(1e-12)).tables[0].rows[0][1] == "1.0e-12 [5.0e-13, 2.0e-12]"

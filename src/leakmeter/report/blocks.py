@@ -124,7 +124,9 @@ class Advice:
 
     @classmethod
     def from_table(cls, table: Iterable[tuple[str, str]], met: Collection[tuple[str, str]]) -> Self:
-        return cls([row for row in table if row in met], [row for row in table if row not in met])
+        """What rows have between backticks is `Code`."""
+        shown = [(row in met, (row[0], sentence(row[1]))) for row in table]
+        return cls([row for is_met, row in shown if is_met], [row for is_met, row in shown if not is_met])
 
 
 @dataclass(frozen=True, slots=True)
@@ -980,19 +982,19 @@ class Arranged(NamedTuple):
     """Blocks in the order of every renderer; the cases, where there are several, come behind `lead`."""
 
     lead: Sequence[Block]
-    """Headlines with the texts behind them, the picture, what to do, and what narrows the meaning."""
+    """Headlines with the texts behind them, what to do, the picture, and what narrows the meaning."""
     rest: Sequence[Block]
     """Charts, tables and what else there is."""
 
 
 def arranged(blocks: Sequence[Block]) -> Arranged:
-    """Findings first, then what to do about them; the rest keeps its order."""
+    """Findings first, then what to do about them, then the picture; the rest keeps its order."""
     leading = takewhile(lambda block: isinstance(block, Headline | Text | Advice | Warning), blocks)
     texts = [block for block in leading if isinstance(block, Text) and block.style == "plain" and not block.heading]
     kinds: tuple[type, ...] = (Headline, Advice, Warning)
     headlines, advice, warnings = ([block for block in blocks if isinstance(block, kind)] for kind in kinds)
     pictures = [block for block in blocks if isinstance(block, Chart) and block.first]
-    first_blocks = [*headlines, *texts, *pictures, *advice, *warnings]
+    first_blocks = [*headlines, *texts, *advice, *pictures, *warnings]
     first_ids = set(map(id, first_blocks))
     return Arranged(first_blocks, [block for block in blocks if id(block) not in first_ids])
 

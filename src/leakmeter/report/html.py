@@ -44,6 +44,8 @@ _LINES_BYTES: Final = 2000
 """Of what stands around the lines of cases."""
 _AROUND_BYTES: Final = 75_000
 """Of a page without the pages within it."""
+_CODE_CHARACTERS: Final = 30
+"""That fit a line of a telephone: only longer code is broken, and what is around others stays on their lines."""
 
 
 class _Level(NamedTuple):
@@ -54,6 +56,8 @@ class _Level(NamedTuple):
     answer: Sequence[b.Block]
     """Beside its context."""
     advice: Sequence[b.Block]
+    picture: Sequence[b.Block]
+    """Of what was found: a telephone shows no more than the verdict and what to do before one scrolls."""
     narrowing: Sequence[b.Block]
     """What narrows the meaning of the numbers."""
     rest: Sequence[b.Block]
@@ -66,9 +70,10 @@ class _Level(NamedTuple):
         explained = [block for block in (*order.lead, *order.rest) if b.explains(block)]
         lead, rest = ([block for block in some if not b.explains(block)] for some in order)
         return cls(
-            [block for block in lead if not isinstance(block, b.Advice | b.Warning)],
+            [block for block in lead if isinstance(block, b.Headline | b.Text)],
             [block for block in rest if isinstance(block, b.Attribution)],
             [block for block in lead if isinstance(block, b.Advice)],
+            [block for block in lead if isinstance(block, b.Chart)],
             [block for block in lead if isinstance(block, b.Warning)],
             [block for block in rest if not isinstance(block, b.Attribution)],
             explained,
@@ -140,7 +145,7 @@ def fragment(blocks: Sequence[b.Block], *, level: int = 2, held_by: str = "the r
     report = b.Report("", "", blocks, held_by=held_by)
     context = {"report": report, "chart": lambda block: Markup(charts.inline_svg(block)), "scripted": True}
     macros: Any = environment().get_template("report.html.j2").make_module(context)
-    shown = (*order.found, *order.answer, *order.advice, *order.narrowing, *order.rest)
+    shown = (*order.found, *order.answer, *order.advice, *order.picture, *order.narrowing, *order.rest)
     # Terms are told where there is more than a sentence.
     terms = glossary.of_page(report) if order.answer or order.rest else []
     return Markup("").join((*(macros.show(block, level) for block in shown), macros.how(order.explained, terms)))
@@ -254,7 +259,8 @@ def _say(phrase: b.Phrase) -> Markup:
 
 def _part(part: str | b.Untrusted) -> Markup:
     if isinstance(part, b.Code):
-        return Markup('<code class="whole">{}</code>').format(visible(part))
+        typed = visible(part)
+        return Markup('<code class="whole{}">{}</code>').format(" long" if len(typed) > _CODE_CHARACTERS else "", typed)
     if isinstance(part, str):
         return escape(visible(part))
     text = Markup("<mark>{}</mark>").format(part.shown) if part.marked else escape(part.shown)

@@ -157,7 +157,7 @@ def test_a_promise_is_drawn_by_the_operating_system_and_a_seed_gets_a_warning(de
 def test_terminal_and_page_and_report(cli: Call, decode: Call, tmp_path: Path) -> None:
     page = tmp_path / "private.html"
     ended = decode("--html", page, "--explain", epsilon=0.5)
-    assert "of the context; guaranteed: at most" in " ".join(ended.out.split())
+    assert "The limit is " in " ".join(ended.out.split())
     assert "Basic composition counts the tokens that were drawn" in " ".join(ended.out.split())
     (run,) = Path("runs").iterdir()
     assert ended.err == f"run: {run}\nreport: {page} (private, readable by you alone)\n"

@@ -232,7 +232,7 @@ def test_the_figure_and_page_are_drawn_or_asked_for(cli: Call, cases: Path, monk
     assert (path / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in (path / "figure.svg").read_bytes()
     text = page.read_text(encoding="utf-8")
-    assert text.index('class="finding"') < text.index("<svg") < text.index("What to do") < text.index("<table")
+    assert text.index('class="finding"') < text.index("What to do") < text.index("<svg") < text.index("<table")
     assert page.stat().st_mode & 0o777 == 0o600
     assert cli(*words_of(cases, "lambda", "--html", cases)).code == 2
 

@@ -217,15 +217,35 @@ def test_bars_stand_beside_their_limit_and_tokens_have_their_numbers() -> None:
     assert "∞" in html.page(report([decoded([0.5, math.inf])]))
 
 
-def test_a_headline_says_the_limit_and_the_next_sentence_whether_it_is_one() -> None:
-    def said(each: float) -> str:
+def test_a_headline_says_what_leaked_what_was_allowed_and_whether_that_is_a_limit() -> None:
+    def limited(each: float, **more: Any) -> DecodeResult:
         guarantee = bounded().to_dict()["guarantee"] | {"epsilon_nats": each}
         guarantee["response"] |= {"basic_nats": 5 * each}
-        return flat(printed(report([bounded(guarantee=guarantee)]), explain=False))
+        return bounded(guarantee=guarantee, **more)
 
-    assert "leaks 0.33 nats of the context; guaranteed: at most 2.00 nats (5 tokens at 0.40)." in said(0.4)
-    for each, expected in ((0.4, "is at most 88 % sure"), (1.0, "A weak limit: "), (2.0, "rules nothing out")):
-        assert expected in said(each)
+    def said(each: float) -> str:
+        return flat(printed(report([limited(each)]), explain=False))
+
+    assert "this answer leaked 0.33 nats, and no more than 2.00 were allowed, after which an observer is" in said(0.4)
+    assert "5 tokens at 0.40 nats each: at most 2.00 nats between any two contexts. The observer" in said(0.4)
+    limits = {
+        0.1: ("The limit is strong: this answer", "A limit below 3 nats", "good"),
+        0.4: ("The limit is moderate: this answer", "A limit below 3 nats", ""),
+        1.0: ("The limit is weak: this answer leaked 0.33 nats, but 5.00 were", "A limit of 3 to 9 nats", "bad"),
+        2.0: ("The limit rules nothing out: this answer", "A limit of 9 nats or more", "bad"),
+    }
+    for each, (headline, condition, verdict) in limits.items():
+        assert headline in said(each)
+        assert condition in said(each)
+        assert f'class="finding{verdict and " " + verdict}"' in html.page(report([limited(each)]))
+        grade = headline.partition("this answer")[0]
+        several = b.headline_of(report([limited(each), limited(each)]))
+        assert flat(several).startswith(f"{grade}2 answers leaked 0.33 nats")
+        assert (" may be " in said(each)) is (each >= 1.0)
+    # What was not measured of a chat may leak too.
+    blocks = report([limited(0.1, unmeasured_answers=1)]).sections[0].blocks
+    (part,) = (block for block in blocks if isinstance(block, b.Headline))
+    assert part.verdict == ""
     # All responses of a run are about one context, which narrows what is guaranteed.
     assert "All 3 responses of the run together: at most 13.2 nats" in said(0.4)
     for case in (bounded(), unbounded()):

@@ -48,8 +48,9 @@ def numbers(*cases: SusceptibilityResult) -> str:
         (asked(nats=1e-6), "unmoved", "The contexts do not change the answers measurably."),
         (asked(nats=1e-6, noise_floor_nats=1.0), "doubtful", "Whether the contexts change the answers cannot be said"),
         (asked(interval_nats=(0.0, 2.0)), "too few", "Too little data to say whether"),
-        (asked(), "some", "The answers depend on the context, but do not identify it: on average, one reveals 36 %"),
-        (asked(nats=0.7), "most", "The answers nearly identify their context: on average, one reveals 51 % of what"),
+        (asked(nats=0.1), "little", "An answer reveals little of which context was given: on average 7.2 % of all"),
+        (asked(), "much", "An answer reveals much of which context was given: on average 36 % of all there is to"),
+        (asked(nats=0.7), "most", "An answer nearly gives its context away: on average, it reveals 51 % of all there"),
     ],
 )
 def test_the_headline_says_what_was_found_and_how_much_of_what_is_possible(

@@ -183,35 +183,84 @@ def study_report(
     return replace(report, blocks=[*found, *images, *parts])
 
 
+_EXTREMES: Final = {
+    "one": "{what}: {most}{unit}.",
+    "apart": "{what}: from {least}{unit} to {most}{unit}, beyond the intervals.",
+    "overlapping": "{what}: from {least}{unit} to {most}{unit}, within the intervals.",
+    "factor": "{what} changes with {factor}: from {least}{unit}{at_least} to {most}{unit}{at_most}, beyond the "
+    "intervals.",
+    "factors": "{what} changes most with {factor}: from {least}{unit}{at_least} to {most}{unit}{at_most}, beyond the "
+    "intervals.",
+    "no factor": "{what} does not clearly change with {factors}: {least} to {most}{unit}, within the intervals.",
+}
+"""What the rows with the smallest and the largest value say, by whether their intervals overlap and by how many factors
+the rows have. Intervals that overlap do not show that nothing changes."""
+
+
 def extremes(table: ReadableTable, rows: Sequence[StudyRow], columns: StudyColumns) -> str:
-    """The rows with the largest and the smallest value of the first column that has intervals; "" where none has."""
+    """With what the first column that has intervals changes, from its smallest value to its largest, and whether that
+    is more than their intervals; "" where no column has one."""
     names = shown_names(rows, columns)
     name = next((name for name in names if any(_interval(row, name) for row in rows)), None)
     if name is None:
         return ""
     column = names.index(name)
-    head = table.heads[column]
     matched = [
-        (row[name], ends, cells)
+        (float(row[name]), ends, cells)
         for row, cells in zip(rows, table.rows, strict=True)
         if (ends := _interval(row, name)) is not None
     ]
-    ranked = sorted(matched, key=lambda estimate: float(estimate[0]))
+    ranked = sorted(matched, key=lambda estimate: estimate[0])
     (_, (_, top), least), (_, (bottom, _), most) = ranked[0], ranked[-1]
-    # A symbol stays what it is.
-    head = head[:1].upper() + head[1:] if head[:1].isascii() else head
+    head, comma, unit = table.heads[column].rpartition(", ")
+    what = head if comma else unit
+    said = {
+        # A symbol stays what it is.
+        "what": what[:1].upper() + what[1:] if what[:1].isascii() else what,
+        "unit": f"\u00a0{unit}" if comma else "",
+        "least": _number(least[column]),
+        "most": _number(most[column]),
+    }
     if len(matched) == 1:
-        return f"{head}: {most[column]}."
+        return _EXTREMES["one"].format(**said | {"most": most[column]})
     # At most four columns tell a row from others, and no count does.
     factors = [i for i in range(column) if names[i] != "n" and not names[i].startswith("n_")]
     labels = [i for i in factors if len({cells[i] for _, _, cells in matched}) > 1][:4]
+    overlaps = bottom <= top
+    if not labels:
+        return _EXTREMES["overlapping" if overlaps else "apart"].format(**said)
+    if overlaps:
+        return _EXTREMES["no factor"].format(factors=_listed([table.heads[i] for i in labels]), **said)
+    differing = [i for i in labels if least[i] != most[i]]
+    if not differing:
+        return _EXTREMES["apart"].format(**said)
 
     def named(cells: Sequence[str]) -> str:
-        labelled = ", ".join(f"{table.heads[i]} {cells[i]}" for i in labels)
-        return f"{cells[column]} ({labelled})" if labelled else cells[column]
+        return f" ({', '.join(f'{table.heads[i]} {cells[i]}' for i in differing)})"
 
-    order = " Their intervals overlap, so the order may be chance." if bottom <= top else ""
-    return f"{head}: from {named(least)} to {named(most)}.{order}"
+    strongest = max(differing, key=lambda i: _spread([(cells[i], value) for value, _, cells in matched]))
+    return _EXTREMES["factors" if len(labels) > 1 else "factor"].format(
+        factor=table.heads[strongest], at_least=named(least), at_most=named(most), **said
+    )
+
+
+def _spread(levels: Sequence[tuple[str, float]]) -> float:
+    """How far the means of a factor's levels lie apart."""
+    values: dict[str, list[float]] = {}
+    for level, value in levels:
+        values.setdefault(level, []).append(value)
+    means = [float(np.mean(of_level)) for of_level in values.values()]
+    return max(means) - min(means)
+
+
+def _number(cell: str) -> str:
+    """A cell without its interval."""
+    return cell.partition(" [")[0]
+
+
+def _listed(words: Sequence[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _interval(row: StudyRow, name: str) -> tuple[float, float] | None:

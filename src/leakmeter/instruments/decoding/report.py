@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 from leakmeter.core.plain import counted
 from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult, PublicResult, ResponseGuarantee
@@ -20,23 +20,67 @@ from leakmeter.report.words import GIVEN_RESPONSE, NO_GUARANTEE, mean_text, mode
 from leakmeter.stats.stats import posterior_from_even_odds
 
 _FOUND: Final = {
-    "bounded": "{scope}The response leaks {leaked}\u00a0nats of the context; guaranteed: at most {bound}\u00a0nats "
-    "({tokens} at {each}).",
     "drawn": "{scope}The response leaks {leaked}\u00a0nats of the context (per token at most {most}). No limit was "
     "set.",
     "given": "{scope}For the scoring model, this given response leaks {leaked}\u00a0nats of the context (per token at "
     "most {most}). No limit was set.",
+    "one": "this answer leaked {leaked}\u00a0nats",
+    "several": "{n:,} answers leaked {leaked} on average, and one {most}\u00a0nats",
 }
-_WORTHLESS_NATS: Final = 9.0  # even odds become 99.99 %
-_MEANS: Final = (
-    # The bound is on the log-likelihood ratio of any two contexts, in either direction: a posterior's too.
-    (3.0, "An observer who starts from even odds between two contexts is at most {sure} sure afterwards."),
-    (
-        _WORTHLESS_NATS,
-        "A weak limit: an observer who starts from even odds between two contexts may be {sure} sure afterwards.",
+
+
+class _Limit(NamedTuple):
+    """How much a limit is worth. A bound is on the log-likelihood ratio of any two contexts, in either direction: a
+    posterior's too."""
+
+    below_nats: float
+    verdict: Literal["", "good", "bad"]
+    headline: str
+    meaning: str
+    """Where nothing is said of what leaked."""
+    advice: str
+    """A row of `ADVICE`."""
+
+
+_SURE: Final = "An observer who starts from even odds between two contexts is at most {sure} sure afterwards."
+_STRONG_NATS: Final = 1.0  # even odds become 73 %
+_WEAK_NATS: Final = 3.0  # 95 %
+_WORTHLESS_NATS: Final = 9.0  # 99.99 %
+_LIMITS: Final = (
+    _Limit(
+        _STRONG_NATS,
+        "good",
+        "{scope}The limit is strong: {leaked}, and no more than {bound} were allowed, after which an observer is at "
+        "most {sure} sure of the context.",
+        _SURE,
+        "bounded",
     ),
-    (math.inf, "A limit this large rules nothing out in practice: use a smaller --epsilon or fewer tokens."),
+    _Limit(
+        _WEAK_NATS,
+        "",
+        "{scope}The limit is moderate: {leaked}, and no more than {bound} were allowed, after which an observer is at "
+        "most {sure} sure of the context.",
+        _SURE,
+        "bounded",
+    ),
+    _Limit(
+        _WORTHLESS_NATS,
+        "bad",
+        "{scope}The limit is weak: {leaked}, but {bound} were allowed, after which an observer may be {sure} sure of "
+        "the context.",
+        "A weak limit: an observer who starts from even odds between two contexts may be {sure} sure afterwards.",
+        "weak",
+    ),
+    _Limit(
+        math.inf,
+        "bad",
+        "{scope}The limit rules nothing out: {leaked}, but {bound} were allowed, after which an observer may be "
+        "certain of the context.",
+        "A limit this large rules nothing out in practice: use a smaller --epsilon or fewer tokens.",
+        "worthless",
+    ),
 )
+_ALLOWED: Final = "{bound}. The observer starts from even odds between the two."
 PRIVATE: Final = (
     "Private: publish only the response and its public part. λ, losses, the ε spent, a seed, the run's directory and "
     "its id depend on the context."
@@ -56,21 +100,26 @@ COUNTED: Final = (
 )
 ADVICE: Final = {
     "bounded": (
-        "A bound below 9 nats",
-        "publish only the response with its public part (--public); for a stronger limit, decode with a smaller "
-        "--epsilon or fewer tokens",
+        "A limit below 3 nats",
+        "publish the answer with its public part alone (`--public`), and not this report, which is private",
+    ),
+    "weak": (
+        "A limit of 3 to 9 nats",
+        "before others read the answer, decode with a smaller limit for each token (`--epsilon`), or fewer tokens. "
+        "Publish the answer with its public part alone (`--public`), and not this report, which is private",
     ),
     "worthless": (
-        "A bound of 9 nats or more, which is too weak to rule anything out",
-        "decode with a smaller --epsilon, or fewer tokens",
+        "A limit of 9 nats or more",
+        "do not count on it: decode with a smaller limit for each token (`--epsilon`), or fewer tokens",
     ),
     "unbounded": (
-        "No bound",
-        "decode with --epsilon if others may read the answer; leakmeter decode frontier shows the cost",
+        "No limit",
+        "if others may read the answer, decode with a limit (`--epsilon`); `leakmeter decode frontier` shows what it "
+        "costs",
     ),
     "influence": (
         "A response that leaks much",
-        "leakmeter influence shows which piece of the context it came from",
+        "find the piece of the context that it came from (`leakmeter influence`)",
     ),
 }
 
@@ -83,20 +132,32 @@ def advice(cases: Sequence[DecodeResult]) -> Iterator[b.Advice]:
         if case.guarantee is None:
             met |= {"unbounded", "influence"}
         else:
-            met.add("worthless" if case.guarantee.response.basic_nats >= _WORTHLESS_NATS else "bounded")
+            met.add(_limit_of(case.guarantee).advice)
     if cases:
         yield b.Advice.from_table(ADVICE.values(), [ADVICE[name] for name in met])
 
 
-def _sentence(decoded: DecodedResponse, scope_text: str = "") -> str:
-    ledger, guarantee = decoded.ledger, decoded.guarantee
-    said = {"scope": scope_text, "leaked": nats_text(ledger.whole_nats)}
-    if guarantee is None:
-        found = "drawn" if decoded.response.sampled else "given"
-        return _FOUND[found].format(most=nats_text(max(ledger.per_token.loss_nats)), **said)
-    tokens = counted(guarantee.response.n_tokens, "token")
-    bound_text = nats_text(guarantee.response.basic_nats)
-    return _FOUND["bounded"].format(bound=bound_text, tokens=tokens, each=nats_text(guarantee.epsilon_nats), **said)
+def _limit_of(guarantee: ResponseGuarantee) -> _Limit:
+    return next((limit for limit in _LIMITS if guarantee.response.basic_nats < limit.below_nats), _LIMITS[-1])
+
+
+def _limited(leaked: str, guarantee: ResponseGuarantee, scope_text: str = "") -> b.Headline:
+    """What leaked beside its limit, and whether that is one."""
+    limit, nats = _limit_of(guarantee), guarantee.response.basic_nats
+    said = limit.headline.format(
+        scope=scope_text, leaked=leaked, bound=nats_text(nats), sure=percent(posterior_from_even_odds(nats))
+    )
+    # What was not measured may leak.
+    return b.Headline(said, "" if scope_text and limit.verdict == "good" else limit.verdict)
+
+
+def _headline(decoded: DecodedResponse, scope_text: str = "") -> b.Headline:
+    leaked, guarantee = nats_text(decoded.ledger.whole_nats), decoded.guarantee
+    if guarantee is not None:
+        return _limited(_FOUND["one"].format(leaked=leaked), guarantee, scope_text)
+    most = nats_text(max(decoded.ledger.per_token.loss_nats))
+    found = "drawn" if decoded.response.sampled else "given"
+    return b.Headline(_FOUND[found].format(scope=scope_text, leaked=leaked, most=most))
 
 
 def bound(guarantee: ResponseGuarantee) -> str:
@@ -111,8 +172,7 @@ def bound(guarantee: ResponseGuarantee) -> str:
 def means(guarantee: ResponseGuarantee) -> str:
     """What the bound of a response lets an observer know, and whether that is much."""
     nats = guarantee.response.basic_nats
-    sentence = next((said for most, said in _MEANS if nats < most), _MEANS[-1][1])
-    return sentence.format(sure=percent(posterior_from_even_odds(nats)))
+    return _limit_of(guarantee).meaning.format(sure=percent(posterior_from_even_odds(nats)))
 
 
 def settings(case: DecodeResult | PublicResult) -> dict[str, str]:
@@ -191,15 +251,17 @@ def public_report(cases: Sequence[PublicResult]) -> b.Report:
 
 def _findings(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
     values = [case.ledger.whole_nats for case in cases]
-    yield b.Headline(
-        f"{scope(cases)}{len(cases):,} responses leak {mean_text(values)} of their contexts on average, and one "
-        f"{nats_text(max(values))}\u00a0nats."
-    )
+    leaked, most = mean_text(values), nats_text(max(values))
     guarantees = [case.guarantee for case in cases if case.guarantee is not None]
     if len(guarantees) == len(cases):
         weakest = max(guarantees, key=lambda guarantee: guarantee.response.basic_nats)
-        of_any = f"Guaranteed of any: at most {nats_text(weakest.response.basic_nats)}\u00a0nats."
-        yield b.Text(f"{of_any} {means(weakest)}")
+        yield _limited(_FOUND["several"].format(n=len(cases), leaked=leaked, most=most), weakest, scope(cases))
+        yield b.Text(_ALLOWED.format(bound=bound(weakest)))
+    else:
+        yield b.Headline(
+            f"{scope(cases)}{len(cases):,} responses leak {leaked} of their contexts on average, and one "
+            f"{most}\u00a0nats."
+        )
     if n_given := sum(not case.response.sampled for case in cases):
         yield b.Text(f"Given, not drawn: {counted(n_given, 'response')}. The numbers are for the scoring model.")
 
@@ -215,11 +277,12 @@ _INDEX: Final[b.Columns[DecodeResult]] = [
 # ---- private --------------------------------------------------------------------------------------------------------
 def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
     responses, guarantee = case.responses, case.guarantee
-    yield b.Headline(_sentence(responses[0], scope([case])))
+    yield _headline(responses[0], scope([case]))
     if guarantee is None:
         yield b.Text(NO_GUARANTEE)
     else:
-        yield from _limits(guarantee)
+        yield b.Text(_ALLOWED.format(bound=bound(guarantee)))
+        yield from _together(guarantee)
     if not case.response.sampled and not warned:
         yield b.Text(GIVEN_RESPONSE)
     if not warned:
@@ -260,7 +323,7 @@ def _response(decoded: DecodedResponse, number: int, n: int) -> Iterator[b.Block
         style="tokens",
     )
     if number > 1:
-        yield b.Text(_sentence(decoded))
+        yield b.Text(_headline(decoded).text)
     if decoded.guarantee is not None:
         yield _bars(decoded, decoded.guarantee)
     yield b.Details("Every token in numbers", [_numbers(decoded.response.tokens, _columns(decoded))])
@@ -316,9 +379,8 @@ def _numbers(
 
 
 # ---- both -----------------------------------------------------------------------------------------------------------
-def _limits(guarantee: ResponseGuarantee) -> Iterator[b.Text]:
-    """What the bound means, and what all responses of the run have together, if they are about one context."""
-    yield b.Text(means(guarantee))
+def _together(guarantee: ResponseGuarantee) -> Iterator[b.Text]:
+    """What all responses of the run have together, if they are about one context."""
     n, nats = guarantee.session.n_responses, nats_text(guarantee.session.basic_nats)
     if n > 1:
         yield b.Text(f"All {n:,} responses of the run together: at most {nats}\u00a0nats of one context.")
@@ -350,7 +412,8 @@ def _guaranteed(guarantee: ResponseGuarantee, n_responses: int) -> list[b.Block]
 def _public(case: PublicResult) -> Iterator[b.Block]:
     responses = case.responses
     yield b.Headline(f"Guaranteed: {bound(case.guarantee)}.")
-    yield from _limits(case.guarantee)
+    yield b.Text(means(case.guarantee))
+    yield from _together(case.guarantee)
     for number, response in enumerate(responses, 1):
         place = f" {number} of {len(responses)}" if len(responses) > 1 else ""
         # No shades: they would tell of the context.

@@ -71,12 +71,13 @@ BROKEN: Final = (
 )
 KEPT: Final = (
     "no measurement is above its bound",
-    "this shows no mistake and proves nothing: audit the smallest setting that the mechanism supports, with exemplars "
-    "chosen to differ; publish only what --public prints",
+    "rely on the guarantee, not on this measurement, which can miss a mistake. To look for mistakes, measure with very "
+    "different exemplars, and with as few of them as the mechanism allows (`--subset-size`). Publish only the texts "
+    "and their guarantee (`--public`)",
 )
 UNGUARANTEED: Final = (
     "the texts have no guarantee",
-    "publish none of them; draw again without --seed",
+    "publish none of them; draw again without a known seed (`--seed`)",
 )
 COPIED: Final = (
     "a run of tokens is copied from an exemplar",
@@ -84,8 +85,8 @@ COPIED: Final = (
 )
 NOISE: Final = (
     "the texts are mostly noise",
-    "take more exemplars (--subset-size), fewer tokens, or a larger --epsilon; leakmeter generate calibrate finds a "
-    "setting",
+    "take more exemplars (`--subset-size`), fewer tokens, or a weaker guarantee (`--epsilon`); "
+    "`leakmeter generate calibrate` finds a setting",
 )
 DECISIONS: Final = (BROKEN, KEPT, UNGUARANTEED, COPIED, NOISE)
 """As in the tutorial on audits."""

@@ -35,6 +35,8 @@ _OF_CONTEXTS: Final[Mapping[str, Any]] = {"rest": ("context", "contexts"), "firs
 """Options of tables of contexts."""
 MOST: Final = 0.5
 """Share of the ceiling from which on an answer tells most of what there is to tell."""
+LITTLE: Final = 0.1
+"""Share of the ceiling below which an answer tells little: less than if one in ten told its context."""
 
 
 # ---- what a report says, by what was found --------------------------------------------------------------------------
@@ -42,13 +44,14 @@ FINDINGS: Final[Mapping[str, tuple[str, tuple[str, str]]]] = {
     "unmoved": (
         "The contexts do not change the answers measurably.",
         ("nothing above the noise floor",
-         "the contexts do not change the answers: check the prompt (--separator, --template) before you conclude that "
-         "the model ignores contexts"),
+         "check that the model was shown the contexts as you meant (`--separator`, `--template`), before you conclude "
+         "that it ignores them"),
     ),
     "doubtful": (
         "Whether the contexts change the answers cannot be said: {why}.",
         ("numbers too uncertain to show that the contexts do nothing",
-         "give --dtype float32, or another model, and measure again; leakmeter doctor says what moves the numbers"),
+         "measure again with more exact numbers (`--dtype float32`), or with another model; `leakmeter doctor` says "
+         "what moves the numbers"),
     ),
     "too few": (
         "Too little data to say whether the contexts change the answers.",
@@ -56,16 +59,21 @@ FINDINGS: Final[Mapping[str, tuple[str, tuple[str, str]]]] = {
          "too little data to decide: add queries and contexts, as many as the report says"),
     ),
     "most": (
-        "The answers nearly identify their context: on average, one reveals {share} of what would.",
+        "An answer nearly gives its context away: on average, it reveals {share} of all there is to reveal.",
         ("half of the ceiling or more",
-         "an answer nearly identifies its context: put nothing private there, or bound the leakage (leakmeter decode "
-         "--epsilon)"),
+         "put nothing private into such contexts, or limit what an answer may reveal (`leakmeter decode --epsilon`)"),
     ),
-    "some": (
-        "The answers depend on the context, but do not identify it: on average, one reveals {share} of what would.",
-        ("above the noise floor, below half of the ceiling",
-         "answers depend on the context: look at the top queries, and find the responsible part of a context with "
-         "leakmeter influence"),
+    "much": (
+        "An answer reveals much of which context was given: on average {share} of all there is to reveal.",
+        ("a tenth of the ceiling or more, below half",
+         "look at the queries whose answers reveal most, and find the part of a context that they come from "
+         "(`leakmeter influence`), before you put anything private into such contexts"),
+    ),
+    "little": (
+        "An answer reveals little of which context was given: on average {share} of all there is to reveal.",
+        ("above the noise floor, below a tenth of the ceiling",
+         "look at the queries whose answers reveal most: one may reveal more than the average; find the part of a "
+         "context that it comes from (`leakmeter influence`)"),
     ),
 }  # fmt: skip
 """Headline, and row of the decision table; {share} is that of the ceiling, {why} the reason for a doubt."""
@@ -136,7 +144,8 @@ def found(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummar
         return "unmoved" if doubt(results) is None else "doubtful"
     if ends is not None and ends[0] <= floor:
         return "too few"
-    return "most" if ceiling and summary.mean_nats >= MOST * ceiling else "some"
+    share = summary.mean_nats / ceiling if ceiling else 0.0
+    return "most" if share >= MOST else "much" if share >= LITTLE else "little"
 
 
 def doubt(results: Sequence[SusceptibilityResult]) -> str | None:
