@@ -26,7 +26,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.instruments.susceptibility.fisher.result import FisherResult
 from leakmeter.report import blocks as b
-from leakmeter.report import charts, console, html, markdown
+from leakmeter.report import charts, console, html, markdown, pictures
 
 ATTACKS = (
     HOSTILE,
@@ -547,8 +547,8 @@ def test_every_series_is_drawn() -> None:
     limit = b.Guide(2.0, "limit", across="x")
     named = [("a", 1.0, "1.00"), (b.Untrusted("<b>"), math.inf, "∞"), ("c", -1.0, "−1.00")]
     for chart in (
-        b.chart_of_lengths("lengths", "Lengths", b.Axis("left", "nats"), named, [limit]),
-        b.chart_of_lengths("none", "None", b.Axis("left", "nats"), [("a", 0.0, "0")]),
+        pictures.bars("lengths", "Lengths", b.Axis("left", "nats"), named, [limit]),
+        pictures.bars("none", "None", b.Axis("left", "nats"), [("a", 0.0, "0")]),
     ):
         svg = charts.inline_svg(chart)
         assert "<b>" not in svg

@@ -502,18 +502,6 @@ def chart_of_rows(name: str, title: str, axis: str, names: Sequence[Phrase], ser
     return Chart(name, title, (panel,), footer=footer, panel_inches=inches, on="files")
 
 
-def chart_of_lengths(
-    name: str, title: str, axis: Axis, named: Sequence[tuple[Phrase, float, Phrase]], guides: Sequence[Guide] = ()
-) -> Chart:
-    """A picture for the head of a page: a bar for each (name, length, label), and where the limits are. It is as wide
-    as a telephone."""
-    names, lengths, labels = zip(*named, strict=True)
-    panel = Panel(
-        axis, Axis("", names=names), (ChartSeries("lengths", lengths, labels=labels, colour=HOUSE),), guides=guides
-    )
-    return Chart(name, title, (panel,), panel_inches=(4.0, 0.75 + 0.3 * len(named)), on="pages", first=True)
-
-
 @dataclass(frozen=True, slots=True)
 class Image:
     """A figure that is drawn already; pages show it, other renderers name it."""

@@ -1,4 +1,5 @@
-"""Pictures at the heads of pages: one number a line, as wide as a telephone, looked at before anything is read."""
+"""Pictures at the heads of pages: one number a line or a bar, as wide as a telephone, looked at before
+anything is read."""
 
 from __future__ import annotations
 
@@ -53,3 +54,17 @@ def picture(
     panel = b.Panel(axis, b.Axis("", names=[line.name for line in lines]), series, guides=guides, named_above=True)
     inches = 4.0, 0.75 + 0.36 * max(len(lines), 2)
     return b.Chart(name, title, (panel,), footer=footer, panel_inches=inches, first=True)
+
+
+def bars(
+    name: str,
+    title: str,
+    axis: b.Axis,
+    lines: Sequence[tuple[b.Phrase, float, b.Phrase]],
+    guides: Sequence[b.Guide] = (),
+) -> b.Chart:
+    """The picture of lengths beside limits: a bar for each (name, length, label), as wide as a telephone."""
+    names, lengths, labels = zip(*lines, strict=True)
+    series = b.ChartSeries("lengths", lengths, labels=labels, colour=b.HOUSE)
+    panel = b.Panel(axis, b.Axis("", names=names), (series,), guides=guides)
+    return b.Chart(name, title, (panel,), panel_inches=(4.0, 0.75 + 0.3 * len(lines)), on="pages", first=True)

@@ -15,6 +15,7 @@ from leakmeter.core.plain import counted
 from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult, PublicResult, ResponseGuarantee
 from leakmeter.privacy.draws import sentences
 from leakmeter.report import blocks as b
+from leakmeter.report import pictures
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import GIVEN_RESPONSE, NO_GUARANTEE, mean_text, model_facts, scope
 from leakmeter.stats.stats import posterior_from_even_odds
@@ -359,7 +360,7 @@ def _bars(decoded: DecodedResponse, guarantee: ResponseGuarantee) -> b.Chart:
     rows = [(name, nats, nats_text(nats)) for name, nats in (("leaked", ledger.whole_nats), ("spent", spent))]
     limit = b.Guide(most, f"guaranteed: at most {nats_text(most)}", across="x")
     title = f"Spent {nats_text(spent)} of {nats_text(most)} guaranteed nats; leaked {nats_text(ledger.whole_nats)}"
-    return b.chart_of_lengths("spent", title, b.Axis("nats"), rows, [limit])
+    return pictures.bars("spent", title, b.Axis("nats"), rows, [limit])
 
 
 def _shown(token: str) -> b.Untrusted:

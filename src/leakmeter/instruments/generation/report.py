@@ -19,6 +19,7 @@ from leakmeter.instruments.generation.result import (
     PublicTexts,
 )
 from leakmeter.report import blocks as b
+from leakmeter.report import pictures
 from leakmeter.report.scale import nats_text
 
 _FAILURES: Final = 10
@@ -161,7 +162,7 @@ def _bars(cases: Sequence[PrivateGenerationResult]) -> b.Chart:
     guarantee = GenerationSummary.from_results(cases).guarantee
     promised = "promised" if guarantee is None else f"promised: ε = {nats_text(guarantee.epsilon)}"
     left_out = f"; the {_BARS} nearest of {len(cases):,} batches" if len(cases) > _BARS else ""
-    return b.chart_of_lengths(
+    return pictures.bars(
         "share-of-bound",
         f"Measured, in percent of the promised bound{left_out}",
         b.Axis("% of the bound"),

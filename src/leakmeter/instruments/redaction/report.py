@@ -25,7 +25,7 @@ from leakmeter.instruments.redaction.result import (
     is_from_pieces,
 )
 from leakmeter.report import blocks as b
-from leakmeter.report import scale
+from leakmeter.report import pictures, scale
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import mean_text, posterior_cell, scope
 from leakmeter.stats.aggregates import aggregate
@@ -510,7 +510,7 @@ def _bars(case: RedactionResult) -> b.Chart:
         label = f"irrelevant words alone: {nats_text(case.placebo_nats)}"
         guides.append(b.Guide(case.placebo_nats, label, across="x", line="dotted"))
     shown = [steps[0], *steps[1 + n_left_out :]]
-    return b.chart_of_lengths("steps", title, b.Axis("left", "nats"), shown, guides)
+    return pictures.bars("steps", title, b.Axis("left", "nats"), shown, guides)
 
 
 def _chart(cases: Sequence[RedactionResult]) -> b.Chart:
