@@ -10,7 +10,7 @@ import pytest
 from helpers.measured_runs import run
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.products.gate.compare import HIDDEN, ChangedSetting, Moved, compare, differing
-from leakmeter.products.gate.gate_words import changed_text, comparison_headline
+from leakmeter.products.gate.gate_words import changed_text, comparison_headline, comparison_outcome
 from leakmeter.results.results import MeasuredCases
 from leakmeter.stats.ranks import holm, signed_rank_p
 
@@ -86,6 +86,17 @@ def test_a_comparison_begins_with_its_verdict() -> None:
         "chance in 2 of 2 numbers."
     )
     assert said(run([None]), run([None])) == "No verdict: A and B have no number that can be tested."
+
+
+def test_what_to_do_follows_from_what_moved() -> None:
+    def verdict(first: MeasuredCases, second: MeasuredCases) -> str:
+        return comparison_outcome(compare(first, second).to_dict())
+
+    assert verdict(run(BEFORE * 2), run(AFTER * 2)) == "worse"
+    assert verdict(run(AFTER * 2), run(BEFORE * 2)) == "better"
+    assert verdict(run([1.0] * 8, length=[1.0] * 8), run([1.0] * 8, length=[5.0] * 8)) == "moved"
+    assert verdict(run(BEFORE * 2), run(BEFORE * 2)) == "alike"
+    assert verdict(run([None]), run([None])) == "none", "of what was not tested nothing is advised"
 
 
 def test_a_quantity_of_which_no_side_is_better_is_higher_or_lower() -> None:

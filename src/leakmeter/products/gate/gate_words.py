@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 from xml.etree import ElementTree
 
 from leakmeter.core.plain import counted, excerpt
@@ -171,9 +171,36 @@ _SAYS: Final = {
     ("neither", "lower"): "is lower",
 }
 
+_CHANGED: Final = "{changed:,} of {cases} changed; on average, as far as these can show, "
+_UNCHANGED: Final = "As far as {cases} can show, "
+_FEW: Final = " {cases}: more can show smaller differences."
+ComparisonOutcome: TypeAlias = Literal["worse", "better", "moved", "alike", "none"]
+"""Of a second run: worse in some number; if in none, better in some; neither, but higher or lower in some; in no number
+different beyond chance; nothing could be tested, or the runs cannot be compared."""
+COMPARISON_ADVICE: Final[Mapping[ComparisonOutcome, tuple[str, str]]] = {
+    "worse": (
+        "The second run is worse in some number",
+        "read the cases that changed most, and do not ship what the second run measured before you know why",
+    ),
+    "better": (
+        "The second run is better in some number, and worse in none",
+        "read the cases that changed, then ship; leakmeter gate --write-baseline keeps the second run as what later "
+        "ones are held against",
+    ),
+    "moved": (
+        "A number is higher or lower, of which neither is better",
+        "read the cases that changed most: what the number means decides whether that is good",
+    ),
+    "alike": (
+        "No number moved beyond chance",
+        "read the cases that changed: one of them may matter although the average does not move; measure more cases to "
+        "see smaller differences",
+    ),
+}
+
 
 def comparison_headline(comparison: JsonObject, first: str = "A", second: str = "B") -> str:
-    """What `gating.compare.Comparison.to_dict` says in one sentence of two runs by their names."""
+    """What `products.gate.compare.Comparison.to_dict` says in one sentence of two runs by their names."""
     if comparison["incomparable"]:
         return incomparable_line(comparison["incomparable"])
     tested = [row for row in comparison["quantities"] if row["p_value"] is not None]
@@ -198,33 +225,14 @@ def comparison_headline(comparison: JsonObject, first: str = "A", second: str = 
     return f"{opening}{second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{few}"
 
 
-_CHANGED: Final = "{changed:,} of {cases} changed; on average, as far as these can show, "
-_UNCHANGED: Final = "As far as {cases} can show, "
-_FEW: Final = " {cases}: more can show smaller differences."
-
-
-def comparison_verdict(comparison: JsonObject) -> Literal["worse", "better", ""]:
-    """Whether the second run is worse in some number, or, if in none, better in some; empty where neither is known."""
-    verdicts = {row["verdict"] for row in comparison["quantities"]}
-    return "worse" if "worse" in verdicts else "better" if "better" in verdicts else ""
-
-
-COMPARISON_ADVICE: Final[Mapping[Literal["worse", "better", ""], tuple[str, str]]] = {
-    "worse": (
-        "The second run is worse in some number",
-        "read the cases that changed most, and do not ship what the second run measured before you know why",
-    ),
-    "better": (
-        "The second run is better in some number, and worse in none",
-        "read the cases that changed, then ship; leakmeter gate --write-baseline keeps the second run as what later "
-        "ones are held against",
-    ),
-    "": (
-        "No number moved beyond chance",
-        "read the cases that changed: one of them may matter although the average does not move; measure more cases to "
-        "see smaller differences",
-    ),
-}
+def comparison_outcome(comparison: JsonObject) -> ComparisonOutcome:
+    tested = [row for row in comparison["quantities"] if row["p_value"] is not None]
+    if comparison["incomparable"] or not tested:
+        return "none"
+    verdicts = {row["verdict"] for row in tested}
+    if "worse" in verdicts or "better" in verdicts:
+        return "worse" if "worse" in verdicts else "better"
+    return "moved" if verdicts & {"higher", "lower"} else "alike"
 
 
 def _by(row: JsonObject) -> str:

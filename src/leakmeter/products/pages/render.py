@@ -20,9 +20,10 @@ from leakmeter.products.gate.gate_words import (
     COMPARISON_ADVICE,
     NO_DIFFERENCE,
     VERDICT_RULE,
+    ComparisonOutcome,
     changed_text,
     comparison_headline,
-    comparison_verdict,
+    comparison_outcome,
     left_out_line,
     setting_line,
     value_text,
@@ -38,7 +39,8 @@ _CHANGED: Final = 8
 _NUMBERS: Final = 3
 """Numbers of a case that changed, of those that are shown."""
 NumberedComparison: TypeAlias = tuple[int, int, JsonObject]
-"""Numbers of two runs, from 0, and `gating.compare.Comparison.to_dict`."""
+"""Numbers of two runs, from 0, and `products.gate.compare.Comparison.to_dict`."""
+_COLOURS: Final[Mapping[ComparisonOutcome, Literal["good", "bad"]]] = {"worse": "bad", "better": "good"}
 
 
 def page_of_runs(runs: Sequence[Run]) -> str:
@@ -149,15 +151,13 @@ def _headlines(comparisons: Sequence[NumberedComparison]) -> Iterator[b.Block]:
     for number, (first, second, record) in enumerate(comparisons):
         sentence = comparison_headline(record, f"run {first + 1}", f"run {second + 1}")
         shown = b.Untrusted(f"{sentence[0].upper()}{sentence[1:]}")
-        yield b.Text(shown) if number else b.Headline(shown, _COLOURS[comparison_verdict(record)])
+        yield b.Text(shown) if number else b.Headline(shown, _COLOURS.get(comparison_outcome(record), ""))
     yield from _advice([record for _, _, record in comparisons])
 
 
-_COLOURS: Final[Mapping[str, Literal["", "good", "bad"]]] = {"worse": "bad", "better": "good", "": ""}
-
-
 def _advice(records: Sequence[JsonObject]) -> Iterator[b.Advice]:
-    met = {COMPARISON_ADVICE[comparison_verdict(record)] for record in records if not record["incomparable"]}
+    verdicts = set(map(comparison_outcome, records))
+    met = [row for verdict, row in COMPARISON_ADVICE.items() if verdict in verdicts]
     if met:
         yield b.Advice.from_table(COMPARISON_ADVICE.values(), met)
 
@@ -216,9 +216,9 @@ def _of_runs(comparison: NumberedComparison) -> Iterator[b.Block]:
 
 
 def comparison_report(record: JsonObject, first: str, second: str) -> b.Report:
-    """What `gating.compare.Comparison.to_dict` says of two runs by their names."""
+    """What `products.gate.compare.Comparison.to_dict` says of two runs by their names."""
     sentence = b.Untrusted(comparison_headline(record, first, second))
-    headline = b.Headline(sentence, _COLOURS[comparison_verdict(record)])
+    headline = b.Headline(sentence, _COLOURS.get(comparison_outcome(record), ""))
     blocks = [headline, *_advice([record]), *comparison_blocks(record, first, second), *rule_of([record])]
     return b.Report(f"{first} and {second}", "runs", blocks)
 
