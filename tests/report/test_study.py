@@ -32,7 +32,8 @@ def tables_of(
     rows: Sequence[dict[str, Any]], *others: ReadableTable, about: Sequence[str] = (), **more: Any
 ) -> StudyTables:
     main = readable("T", about, rows, COLUMNS)
-    return StudyTables((main, *others), COMMAND, headline=extremes(main, rows, COLUMNS), **more)
+    found = extremes(main, rows, COLUMNS)
+    return StudyTables((main, *others), COMMAND, headline=found.sentence, advice=found.advice, **more)
 
 
 def page_of(tables: StudyTables, figures: dict[str, bytes] | None = None, **more: Any) -> str:

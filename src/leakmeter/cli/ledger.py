@@ -198,6 +198,7 @@ def show(
     ledger: _Ledger = _DEFAULT,
     by: str | None = None,
     subject: str | None = None,
+    recipient: str | None = None,
     show_names: _Names = False,
     explain: Explain = False,
     json: FlagOption = False,
@@ -210,18 +211,29 @@ def show(
         Group by document (the default), subject, recipient or day.
     subject
         Show everything disclosed about one person instead: a pseudonym, or a name.
+    recipient
+        Show everything disclosed to one recipient instead: a pseudonym, or the name of the log.
     json
         Print JSON objects instead, one a line.
     """
     from leakmeter.products.ledger import report as shown
     from leakmeter.products.ledger.forget import find
 
-    if by is not None and subject is not None:
-        raise UsageError("--by and --subject do not go together; give one of them")
+    if sum(given is not None for given in (by, subject, recipient)) > 1:
+        raise UsageError("--by, --subject and --recipient do not go together; give one of them")
     by = by or "document"
     if by not in shown.BY:
         raise UsageError(f"--by is '{by}'; it has to be {', '.join(shown.BY)}")
     book = _book(ledger)
+    if recipient is not None:
+        _, recipient_id = find(book, recipient, "recipient")
+        if json:
+            for entry in book.pairs("document", by_recipient=True):
+                if entry.recipient == recipient_id:
+                    output.print_json(shown.record(entry, book))
+        else:
+            output.print_report(shown.of_recipient(book, recipient_id, show_names=show_names), explain=explain)
+        return
     if subject is None:
         if json:
             for record in shown.records(book, by):

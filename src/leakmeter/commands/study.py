@@ -276,8 +276,8 @@ def _tables(
     if seeds := over_seeds(study, study_tables.rows):
         csvs["seeds.csv"] = seeds
         shown.append(readable(SEEDS_TITLE, [SEEDS_ABOUT], seeds, {**kind.columns, **SEEDS_COLUMNS}))
-    headline = extremes(main, study_tables.summary, kind.columns)
-    return StudyTables(tuple(shown), command, headline=headline), csvs, origin
+    found = extremes(main, study_tables.summary, kind.columns)
+    return StudyTables(tuple(shown), command, headline=found.sentence, advice=found.advice), csvs, origin
 
 
 def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command: str) -> StudyTables:

@@ -465,14 +465,18 @@ def test_what_a_report_says_is_as_reviewed() -> None:
 
 def test_words_follow_the_verdict() -> None:
     for verdict, headline in (
-        ("lower", "The new exemplars leak less, and answer as well."),
+        ("lower", "The new exemplars leak less. 50 queries cannot tell whether they answer as well."),
         ("not lower", "The new exemplars are not shown to leak less."),
         ("too few", "No conclusion from 50 of 100 queries."),
         ("unchanged", "The exemplars stay the same: no move lowers their leakage by more than the noise floor."),
     ):
         assert b.headline_of(report(told(verdict))) == headline
-    worse = replace(told("lower"), accuracy_difference_interval=(-0.3, -0.1))
-    assert b.headline_of(report(worse)) == "The new exemplars leak less, and answer worse."
+    for interval, headline in (
+        ((-0.3, -0.1), "The new exemplars leak less, and answer worse."),
+        ((-0.051, 0.2), "The new exemplars leak less. 50 queries cannot tell whether they answer as well."),
+        ((-0.05, 0.0), "The new exemplars leak less, and answer as well."),
+    ):
+        assert b.headline_of(report(replace(told("lower"), accuracy_difference_interval=interval))) == headline
     (differs,) = sentences(told())
     assert differs.startswith(
         "On 50 queries not used in the choice, ICLInf differs by −2.00 [−2.25, −1.75]\u00a0nats (W"

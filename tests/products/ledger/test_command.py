@@ -140,6 +140,12 @@ def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:
     shown = cli("ledger", "show", "--subject", "Ana Alvi")
     assert ("2026-03-01" in shown.out, "Alvi" in shown.out) == (True, False)
     assert "Ana Alvi" in cli("ledger", "show", "--subject", "Ana Alvi", "--show-names").out
+    told = cli("ledger", "show", "--recipient", "anna")
+    assert (told.code, "anna: 1 answer." in told.out or "anna: 1 answer" in told.out) == (0, True), told.out
+    rows = [json.loads(line) for line in cli("ledger", "show", "--recipient", "anna", "--json").out.splitlines()]
+    assert len({row["recipient"] for row in rows}) == 1
+    both = cli("ledger", "show", "--recipient", "anna", "--subject", "Ana Alvi")
+    assert (both.code, "give one of them" in both.err) == (2, True)
     # Recipients are called by the names that are kept, the people of documents are not.
     for by in ("document", "subject"):
         named = " ".join(cli("ledger", "show", "--by", by).out.split())

@@ -114,6 +114,8 @@ class StudyTables(Record):
     findings: tuple[str, ...] = ()
     headline: str = ""
     """Where there are no findings; see `extremes`."""
+    advice: tuple[str, str] | None = None
+    """What was found, and what to do."""
 
     def markdown(self) -> str:
         first, *others = self.tables
@@ -163,6 +165,9 @@ def study_report(
     headline, *findings = tables.findings or (tables.headline,)
     found: list[b.Block] = [b.Headline(b.Untrusted(headline))] if headline else []
     found += [b.Text(b.Untrusted(line)) for line in findings]
+    if tables.advice is not None:
+        condition, do = tables.advice
+        found.append(b.Advice([(b.Untrusted(condition), b.Untrusted(do))]))
     parts = [*_blocks(main), *(b.HeadedBlocks(b.Untrusted(table.title), _blocks(table)) for table in others)]
     report = b.Report(
         b.Untrusted(main.title) if main.title else "A study",
@@ -195,15 +200,36 @@ _EXTREMES: Final = {
 }
 """What the rows with the smallest and the largest value say, by whether their intervals overlap and by how many factors
 the rows have. Intervals that overlap do not show that nothing changes."""
+_ADVICE: Final = {
+    "one": ("One row", "measure it beside other settings (--set), which show what it depends on"),
+    "beyond": (
+        "Intervals that do not overlap",
+        "take the setting with less leakage, after you have looked at the quality of its answers, and measure it on "
+        "your own data: the finding is of this model and these records",
+    ),
+    "within": (
+        "Intervals that overlap",
+        "choose by other reasons, or give more records (--set), which narrow the intervals: that nothing changes is "
+        "not shown",
+    ),
+}
 
 
-def extremes(table: ReadableTable, rows: Sequence[StudyRow], columns: StudyColumns) -> str:
+@dataclass(frozen=True, slots=True)
+class Extremes:
+    """What the rows with the smallest and the largest value say, and what to do about it."""
+
+    sentence: str = ""
+    advice: tuple[str, str] | None = None
+
+
+def extremes(table: ReadableTable, rows: Sequence[StudyRow], columns: StudyColumns) -> Extremes:
     """With what the first column that has intervals changes, from its smallest value to its largest, and whether that
-    is more than their intervals; "" where no column has one."""
+    is more than their intervals; empty where no column has one."""
     names = shown_names(rows, columns)
     name = next((name for name in names if any(_interval(row, name) for row in rows)), None)
     if name is None:
-        return ""
+        return Extremes()
     column = names.index(name)
     matched = [
         (float(row[name]), ends, cells)
@@ -222,25 +248,32 @@ def extremes(table: ReadableTable, rows: Sequence[StudyRow], columns: StudyColum
         "most": _number(most[column]),
     }
     if len(matched) == 1:
-        return _EXTREMES["one"].format(**said | {"most": most[column]})
+        return Extremes(_EXTREMES["one"].format(**said | {"most": most[column]}), _ADVICE["one"])
     # At most four columns tell a row from others, and no count does.
     factors = [i for i in range(column) if names[i] != "n" and not names[i].startswith("n_")]
     labels = [i for i in factors if len({cells[i] for _, _, cells in matched}) > 1][:4]
     overlaps = bottom <= top
+
+    def of(found: str, **more: str) -> Extremes:
+        return Extremes(_EXTREMES[found].format(**said, **more), _ADVICE["within" if overlaps else "beyond"])
+
     if not labels:
-        return _EXTREMES["overlapping" if overlaps else "apart"].format(**said)
+        return of("overlapping" if overlaps else "apart")
     if overlaps:
-        return _EXTREMES["no factor"].format(factors=_listed([table.heads[i] for i in labels]), **said)
+        return of("no factor", factors=_listed([table.heads[i] for i in labels]))
     differing = [i for i in labels if least[i] != most[i]]
     if not differing:
-        return _EXTREMES["apart"].format(**said)
+        return of("apart")
 
     def named(cells: Sequence[str]) -> str:
         return f" ({', '.join(f'{table.heads[i]} {cells[i]}' for i in differing)})"
 
     strongest = max(differing, key=lambda i: _spread([(cells[i], value) for value, _, cells in matched]))
-    return _EXTREMES["factors" if len(labels) > 1 else "factor"].format(
-        factor=table.heads[strongest], at_least=named(least), at_most=named(most), **said
+    return of(
+        "factors" if len(labels) > 1 else "factor",
+        factor=table.heads[strongest],
+        at_least=named(least),
+        at_most=named(most),
     )
 
 

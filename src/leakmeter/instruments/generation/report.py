@@ -159,8 +159,6 @@ def _bars(cases: Sequence[PrivateGenerationResult]) -> b.Chart:
     else:
         of_batches = [(b.Untrusted(case.id, 16), max(largest(case), key=lambda row: row.ratio)) for case in cases]
         rows = [*sorted(of_batches, key=lambda row: -row[1].ratio)[:_BARS]]
-    guarantee = GenerationSummary.from_results(cases).guarantee
-    promised = "promised" if guarantee is None else f"promised: ε = {nats_text(guarantee.epsilon)}"
     left_out = f"; the {_BARS} nearest of {len(cases):,} batches" if len(cases) > _BARS else ""
     return pictures.bars(
         "share-of-bound",
@@ -170,7 +168,7 @@ def _bars(cases: Sequence[PrivateGenerationResult]) -> b.Chart:
             (name, 100.0 * row.ratio, f"{nats_text(row.measured_nats)} of {nats_text(row.bound_nats)} nats")
             for name, row in rows
         ],
-        [b.Guide(100.0, promised, across="x")],
+        [b.Guide(100.0, "promised", across="x")],
     )
 
 

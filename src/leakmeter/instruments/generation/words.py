@@ -71,9 +71,9 @@ BROKEN: Final = (
 )
 KEPT: Final = (
     "no measurement is above its bound",
-    "rely on the guarantee, not on this measurement, which can miss a mistake. To look for mistakes, measure with very "
-    "different exemplars, and with as few of them as the mechanism allows (`--subset-size`). Publish only the texts "
-    "and their guarantee (`--public`)",
+    "publish only the texts and their guarantee (`--public`). Rely on the guarantee, not on this measurement, which can "
+    "miss a mistake: to look for mistakes, measure with very different exemplars, and with as few of them as the "
+    "mechanism allows (`--subset-size`)",
 )
 UNGUARANTEED: Final = (
     "the texts have no guarantee",
@@ -88,8 +88,8 @@ NOISE: Final = (
     "take more exemplars (`--subset-size`), fewer tokens, or a weaker guarantee (`--epsilon`); "
     "`leakmeter generate calibrate` finds a setting",
 )
-DECISIONS: Final = (BROKEN, KEPT, UNGUARANTEED, COPIED, NOISE)
-"""As in the tutorial on audits."""
+DECISIONS: Final = (BROKEN, UNGUARANTEED, COPIED, NOISE, KEPT)
+"""As in the tutorial on audits: what has to be done before anything is published comes first."""
 
 
 def verdict(cases: Sequence[PrivateGenerationResult]) -> str:
@@ -101,7 +101,8 @@ def verdict(cases: Sequence[PrivateGenerationResult]) -> str:
 
 
 def decisions(cases: Sequence[PrivateGenerationResult]) -> list[tuple[str, str]]:
-    met = [KEPT if all(case.holds for case in cases) else BROKEN]
+    holds = all(case.holds for case in cases)
+    met = [] if holds else [BROKEN]
     if any(case.bounds.guarantee is None for case in cases):
         met.append(UNGUARANTEED)
     qualities = [case.text_quality for case in cases]
@@ -109,7 +110,7 @@ def decisions(cases: Sequence[PrivateGenerationResult]) -> list[tuple[str, str]]
         met.append(COPIED)
     if any(noise(case) is not None for case in cases):
         met.append(NOISE)
-    return met
+    return [*met, KEPT] if holds else met
 
 
 def compared(row: BoundComparison) -> tuple[str | Untrusted, ...]:

@@ -22,6 +22,8 @@ from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 
 _ID_CHARACTERS: Final = 14
 _TEXT_CHARACTERS: Final = 30
+_MOST_ACCURACY_LOST: Final = 0.05
+"""Below this share the new exemplars count as answering as well; advice says it as 5 points."""
 _COLUMNS: Final[b.Columns[MeasuredList]] = [
     (b.Column("Move"), lambda measured: _move(measured)),
     (b.Column("ICLInf", "nats"), lambda measured: measured.loss_nats),
@@ -32,8 +34,13 @@ _COLUMNS: Final[b.Columns[MeasuredList]] = [
 SELECTION: Final[Mapping[str, tuple[str, tuple[str, str]]]] = {
     "lower": (
         "The new exemplars leak less, and answer as well.",
-        ("The interval of the difference is below 0, and accuracy does not fall by more than its interval",
+        ("The interval of the difference is below 0, and accuracy falls by at most 5 points, by its interval",
          "Ship the new list: exemplars.jsonl in the selection’s directory."),
+    ),
+    "unclear": (
+        "The new exemplars leak less. {n} queries cannot tell whether they answer as well.",
+        ("The interval is below 0, and that of accuracy allows more than 5 points less",
+         "Compare accuracy on more queries before you ship the new list: exemplars.jsonl in the selection’s directory."),
     ),
     "costs": (
         "The new exemplars leak less, and answer worse.",
@@ -60,8 +67,8 @@ SELECTION: Final[Mapping[str, tuple[str, tuple[str, str]]]] = {
 
 def report(selection: Selection, *, command: str | None = None) -> b.Report:
     model, verdict = selection.model, selection.verdict
-    if verdict == "lower" and selection.accuracy_difference_interval[1] < 0.0:
-        verdict = "costs"
+    if verdict == "lower":
+        verdict = _by_accuracy(selection)
     headline, row = SELECTION[verdict]
     n, n_choosing = selection.n_reporting, selection.n_choosing
     facts: list[tuple[b.Phrase, b.Phrase]] = [
@@ -87,6 +94,14 @@ def report(selection: Selection, *, command: str | None = None) -> b.Report:
         ],
         command=b.CommandLine.from_line(command),
     )
+
+
+def _by_accuracy(selection: Selection) -> str:
+    """A list that leaks less is good only where the queries show that it answers as well."""
+    low, high = selection.accuracy_difference_interval
+    if high < 0.0:
+        return "costs"
+    return "lower" if low >= -_MOST_ACCURACY_LOST else "unclear"
 
 
 def _picture(steps: Sequence[MeasuredList]) -> b.Chart:
@@ -139,7 +154,7 @@ def sentences(selection: Selection) -> Iterator[str]:
         yield (
             f"On {n} queries not used in the choice, ICLInf differs by "
             f"{nats_in(by, selection.loss_difference_interval_nats)}\u00a0nats "
-            f"({few}Wilcoxon p = {selection.wilcoxon_p:.2g})."
+            f"({few}Wilcoxon p = {selection.wilcoxon_p:.2g}), accuracy by {_points(selection)} points."
         )
     if n_too_long := sum(search_round.n_too_long for search_round in selection.rounds):
         yield f"Left out: {counted(n_too_long, 'list')}, with which a query would not fit the model's window."

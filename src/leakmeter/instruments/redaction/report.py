@@ -113,8 +113,8 @@ _OLD_RESPONSE: Final = {
     "{left} of {whole}\u00a0nats are left, the smallest found.",
     "all is cut": "With every piece cut, {left} of {whole}\u00a0nats are left for the old response; the limit is "
     "{limit:g}.",
-    "cut for the limit": "With {pieces} cut ({share}), the old response discloses nothing personal or secret.",
-    "none is left": "With {pieces} cut ({share}), the old response discloses nothing personal or secret.",
+    "cut for the limit": "With {pieces} cut ({share}), only the old response discloses nothing personal or secret.",
+    "none is left": "With {pieces} cut ({share}), only the old response discloses nothing personal or secret.",
     "some are left": "With {pieces} cut ({share}), the old response still discloses something personal or secret "
     "({n_left} of {disclosures}).",
 }
@@ -432,7 +432,8 @@ def _disclosures_after(after: RedactedAnswer) -> b.Table:
         (b.Column("New answer says"), lambda row: b.Untrusted(row.text, 80)),
         (b.Column("From"), _from),
         (b.Column("Nats", "signed_nats"), lambda row: row.nats),
-        (b.Column("Sure", "posterior"), lambda row: row.posterior),
+        # How sure one is of a context whose pieces do not say the value says nothing of the value.
+        (b.Column("Sure", "posterior"), lambda row: row.posterior if is_from_pieces(row) else ""),
     ]
     rows = [b.Row(b.cells(columns, row), strong=True) for row in after.sensitive]
     caption = "Personal or secret disclosures of the new answer"

@@ -140,14 +140,25 @@ def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
             *_finding(book, names),
             *_disclosed(book, names),
             table,
-            *_limits(pairs, names, has_people=by == SUBJECT),
+            *_limits(pairs, names),
             *_notes(book),
         ],
     )
 
 
-def _limits(pairs: Sequence[Pair], names: LedgerNames, *, has_people: bool) -> Iterator[b.Block]:
-    """Which sums are no finding, or not what an observer knows; and why people are called by pseudonyms."""
+def _pseudonyms(names: LedgerNames, *, has_people: bool) -> Iterator[b.Text]:
+    """Why people are called by pseudonyms, and how one finds out who they are."""
+    if not names.book.names:
+        yield b.Text(
+            "Recipients and people are shown as hashes, since this ledger keeps no names (leakmeter ledger add "
+            "--keep-texts). With a name, leakmeter ledger show --recipient NAME, or --subject NAME, finds theirs."
+        )
+    elif has_people and not names.in_clear:
+        yield b.Text("People are shown as hashes; --show-names shows their names.")
+
+
+def _limits(pairs: Sequence[Pair], names: LedgerNames) -> Iterator[b.Block]:
+    """Which sums are no finding, or not what an observer knows."""
     if n := names.book.n_shared_draws:
         yield b.Warning(shared_draws(n))
     n_sums = counted(len(pairs), "sum")
@@ -158,10 +169,6 @@ def _limits(pairs: Sequence[Pair], names: LedgerNames, *, has_people: bool) -> I
             f"{n:,} of {n_sums} without a posterior, because a condition is not met or not asserted: scores by M, the "
             "scoring model, not an observer's odds."
         )
-    if not names.book.names:
-        yield b.Text("Recipients and people are shown as hashes; only leakmeter ledger add --keep-texts keeps names.")
-    elif has_people and not names.in_clear:
-        yield b.Text("People are shown as hashes; --show-names shows their names.")
 
 
 def _is_quiet(pair: Pair) -> bool:
@@ -190,8 +197,15 @@ def overview(book: Book, names: LedgerNames) -> list[b.Block]:
 def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Report:
     names = LedgerNames(book, show_names, frozenset(book.recipients))
     pairs = [pair for pair in book.pairs(SUBJECT, by_recipient=True) if pair.item.id == subject]
-    blocks = [*subject_blocks(book, subject, names), *_limits(pairs, names, has_people=True)]
+    blocks = [*subject_blocks(book, subject, names), *_limits(pairs, names), *_pseudonyms(names, has_people=True)]
     return b.Report("Subject of the ledger", "ledger", blocks)
+
+
+def of_recipient(book: Book, recipient: str, *, show_names: bool = False) -> b.Report:
+    names = LedgerNames(book, show_names, frozenset(book.recipients))
+    events = [event for event in book.events if event["recipient"] == recipient]
+    blocks = [*events_blocks(book, names.phrase(recipient), events, names), *_pseudonyms(names, has_people=True)]
+    return b.Report("Recipient of the ledger", "ledger", blocks)
 
 
 def subject_blocks(book: Book, subject: str, names: LedgerNames) -> list[b.Block]:
@@ -387,6 +401,7 @@ def _finding(book: Book, names: LedgerNames) -> Iterator[b.Block]:
          f", {nats} nats in {counted(worst.total.n_answers, 'answer')}.{observer}")
     )  # fmt: skip
     yield b.Advice([_ADVICE[found]])
+    yield from _pseudonyms(names, has_people=bool(told))
 
 
 def _disclosed(
