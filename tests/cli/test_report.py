@@ -45,7 +45,7 @@ def test_several_runs_give_one_page_and_so_does_a_study(cli: Call, runs: list[Pa
     assert (ended.code, ended.out, ended.err) == (0, "", "report: both.html (private, readable by you alone)\n")
     page = Path("both.html").read_text(encoding="utf-8")
     assert page.count("<iframe") == 2
-    assert "Run 2 less run 1" in page
+    assert "From run 1 to run 2" in page
     cli("report", *runs, "--html", "again.html")
     assert Path("again.html").read_text(encoding="utf-8") == page
     assert cli("report", study, "--html", "study.html").code == 0

@@ -336,8 +336,8 @@ def test_two_runs_are_compared(runs: tuple[Path, Path], capsys: pytest.CaptureFi
     assert lines[1].startswith("B: influence-")
     shown = " ".join(said.split())
     for words in (
-        "1 of 4 cases changed; on average, as far as these can show, B leaks as much as A: no difference beyond "
-        "chance in 6 of 6 numbers. 4 cases: more can show smaller differences.",
+        "1 of 4 cases changed; on average, B is not shown to leak more or less than A: no "
+        "difference beyond chance in 6 of 6 numbers. 4 cases: more can show smaller differences.",
         "4 cases are in both, 1 only in A and 0 only in B; 1 of them with other texts: the same id, but not the same "
         "case. Set otherwise: params.max_new_tokens: 6, then 7",
         "Cases that changed",

@@ -69,7 +69,7 @@ def test_runs_stand_side_by_side_and_their_pages_lie_within() -> None:
     for said in (
         "3 runs", "Run 2 leaks more than run 1 in 1 of 1 number: influence (by 1.10 nats).",
         "The contexts changed 120 responses.", "runs/second",
-        "Run 2 less run 1 117 cases are in both, 0 only in Run 1 and 3 only in Run 2.",
+        "From run 1 to run 2 117 cases are in both, 0 only in Run 1 and 3 only in Run 2.",
         "Case Changed t13 influence 1.00 → 9.50 nats; another text", "is below 0.05. All else is no difference beyond",
         "influence.mean Influence of the context. nats 7.31 [5.20, 9.90] 120 7.31 [5.20, 9.90] 120",
         "prompts.template: plain, then chat", "influence, nats 1.85 2.95 1.10 [0.40, 1.90] 0.03 worse",

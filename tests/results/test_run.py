@@ -177,7 +177,7 @@ def test_runs_of_one_measure_are_compared_and_others_only_shown() -> None:
     page = page_of_runs([first, other, second])
     rule = "All else is no difference beyond chance"
     assert (page.count("<iframe"), page.count(rule), page.count("<img")) == (3, 1, 0)
-    assert "Run 3 less run 1" in page
+    assert "From run 1 to run 3" in page
     assert "prompts.truncate: False, then True" in page
 
 

@@ -90,10 +90,15 @@ class SqlQuery:
         memory = int(limits.memory_bytes * _OF_DUCKDB)
         threads = max(1, min(os.cpu_count() or 1, limits.memory_bytes // _PER_THREAD))
         config = _SHUT_OFF | {"memory_limit": f"{memory // 1000}kB", "threads": threads}
-        with _ONE_AT_A_TIME, _CEILING.over(limits.memory_bytes):
-            self._connection = duckdb.connect(config=config)
-        # A bar would stand among the rows.
-        self._connection.execute("SET enable_progress_bar = false")
+        try:
+            with _ONE_AT_A_TIME, _CEILING.over(limits.memory_bytes):
+                self._connection = duckdb.connect(config=config)
+            # A bar would stand among the rows.
+            self._connection.execute("SET enable_progress_bar = false")
+        except duckdb.Error as error:
+            raise self._refusal(error) from None
+        except MemoryError:
+            raise self._needs_more() from None
         statements = self._waited(lambda: self._connection.extract_statements(sql))
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             kinds = " and ".join(statement.type.name for statement in statements) or "empty"

@@ -350,5 +350,5 @@ def test_advice_is_the_row_that_the_results_meet(nats: tuple[float, float], met:
     )
     for results_ in ([one], [one, other]):
         (shown,) = (block for block in type(one).report(results_).blocks if isinstance(block, b.Advice))
-        assert [(found, b.plain(do)) for found, do in shown.rows] == [report.EXEMPLARS[name] for name in met]
+        assert list(shown.rows) == [(found, b.sentence(do)) for found, do in (report.EXEMPLARS[name] for name in met)]
         assert len(shown.rows) + len(shown.others) == len(report.EXEMPLARS)

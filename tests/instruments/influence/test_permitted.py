@@ -299,7 +299,7 @@ def test_the_command_line_takes_a_policy_and_the_gate_judges_by_it(
     bound = "influence.disclosures.unauthorised <= 0"
     judged = cli("gate", "--latest", "--max", bound, "--junit", "gate.xml")
     assert judged.code == 1
-    said = "BROKEN  1 of 2 answers discloses what their recipient may not know, 2 disclosures in total (allowed 0)"
+    said = "BROKEN  1 of 2 answers discloses what the recipient may not know, 2 disclosures in total (allowed 0)"
     assert said in judged.out
     junit = Path("gate.xml").read_text(encoding="utf-8")
     assert "influence.disclosures.unauthorised" in junit

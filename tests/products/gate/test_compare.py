@@ -82,7 +82,7 @@ def test_a_comparison_begins_with_its_verdict() -> None:
     )
     assert said(run(BEFORE * 2), run(BEFORE * 2)).endswith("no difference beyond chance in 1 of 1 number.")
     assert said(run([1.0] * 8, right=[0.0] * 8), run([1.0] * 8, right=[0.0] * 7 + [1.0])) == (
-        "1 of 8 cases changed; on average, as far as these can show, B does not differ from A: no difference beyond "
+        "1 of 8 cases changed; on average, B is not shown to differ from A: no difference beyond "
         "chance in 2 of 2 numbers."
     )
     assert said(run([None]), run([None])) == "No verdict: A and B have no number that can be tested."

@@ -149,7 +149,7 @@ def test_a_new_answer_that_gives_something_away_is_named_above_all(
     monkeypatch.setattr(live, "_drawn", drawn)
     told = asked(made, "cut", cut=["s1"], response="41", max_new_tokens=len(said))
     html = told[-1][1]["html"]
-    assert html.index("The new answer discloses: phone number. Do not ship.") < html.index(
+    assert html.index("The new answer discloses a phone number: do not ship.") < html.index(
         "What is left of the context"
     )
     assert "bad" in html[: html.index("The new answer")]

@@ -71,8 +71,8 @@ BROKEN: Final = (
 )
 KEPT: Final = (
     "no measurement is above its bound",
-    "publish only the texts and their guarantee (`--public`). Rely on the guarantee, not on this measurement, which can "
-    "miss a mistake: to look for mistakes, measure with very different exemplars, and with as few of them as the "
+    "publish only the texts and their guarantee (`--public`). Rely on the guarantee, not on this measurement, which "
+    "can miss a mistake: to look for mistakes, measure with very different exemplars, and with as few of them as the "
     "mechanism allows (`--subset-size`)",
 )
 UNGUARANTEED: Final = (

@@ -27,17 +27,17 @@ from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
     "little": (
         "The answers reveal less than 0.1 nats of every exemplar",
-        'Ship the prompt, and check it from now on: leakmeter gate --latest --max "icl.answer.max <= 0.1"',
+        'Ship the prompt, and check it from now on: `leakmeter gate --latest --max "icl.answer.max <= 0.1"`',
     ),
     "some": (
         "The answers reveal 0.1 to 1 nats of an exemplar",
-        "One answer reveals little; many together reveal more. Try other orders and fewer exemplars: leakmeter icl "
-        "select.",
+        "One answer reveals little; many together reveal more. Try other orders and fewer exemplars: "
+        "`leakmeter icl select`.",
     ),
     "much": (
         "An answer reveals 1 nat or more of an exemplar",
-        "Replace or drop that exemplar, or search for a list that leaks less: leakmeter icl select. If it must not be "
-        "revealed at all, ship generated exemplars: leakmeter generate.",
+        "Replace or drop that exemplar, or search for a list that leaks less: `leakmeter icl select`. If it must not "
+        "be revealed at all, ship generated exemplars: `leakmeter generate`.",
     ),
     "worst": (
         "The worst case is 1 nat or more, and the answers reveal less",
@@ -45,7 +45,7 @@ EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "doubtful": (
         "Numbers too uncertain to show that the answers reveal little",
-        "Give --dtype float32, or another model, and measure again; leakmeter doctor says what moves the numbers.",
+        "Give `--dtype float32`, or another model, and measure again; `leakmeter doctor` says what moves the numbers.",
     ),
     "chance": (
         "The likeliest answers are not shown to be right more often than guesses",

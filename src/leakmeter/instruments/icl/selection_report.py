@@ -40,12 +40,13 @@ SELECTION: Final[Mapping[str, tuple[str, tuple[str, str]]]] = {
     "unclear": (
         "The new exemplars leak less. {n} queries cannot tell whether they answer as well.",
         ("The interval is below 0, and that of accuracy allows more than 5 points less",
-         "Compare accuracy on more queries before you ship the new list: exemplars.jsonl in the selection’s directory."),
+         "Compare accuracy on more queries before you ship the new list: exemplars.jsonl in the selection’s "
+         "directory."),
     ),
     "costs": (
         "The new exemplars leak less, and answer worse.",
         ("The interval is below 0, and accuracy falls by more than its interval",
-         "Weigh less leakage against less accuracy. Fewer steps (--max-steps) change less."),
+         "Weigh less leakage against less accuracy. Fewer steps (`--max-steps`) change less."),
     ),
     "not lower": (
         "The new exemplars are not shown to leak less.",
@@ -59,7 +60,7 @@ SELECTION: Final[Mapping[str, tuple[str, tuple[str, str]]]] = {
     "unchanged": (
         "The exemplars stay the same: no move lowers their leakage by more than the noise floor.",
         ("No move lowers ICLInf on the queries that choose",
-         "Keep your exemplars, or give further ones to choose from with --pool."),
+         "Keep your exemplars, or give further ones to choose from with `--pool`."),
     ),
 }  # fmt: skip
 """Headline, and row of the decision table, by the verdict."""

@@ -583,7 +583,7 @@ _QUANTITIES: Final[Quantities] = (
         permitted.n_unauthorised,
         lower_bound=_PARTLY_JUDGED,
         usual="max",
-        predicate="disclose what their recipient may not know",
+        predicate="disclose what the recipient may not know",
     ),
     *(
         Quantity(

@@ -82,17 +82,17 @@ TOO_FEW: Final = (
 )
 NO_MORE: Final = (
     "no more people are known than by chance",
-    "no finding, but no proof either: use canaries to measure what the probe would have found (leakmeter pii check), "
+    "no finding, but no proof either: use canaries to measure what the probe would have found (`leakmeter pii check`), "
     "then decide",
 )
 TOO_FEW_DECOYS: Final = (
     "no value could count as known",
-    "rank each value among more decoys (--decoys), or probe for fewer values of each person",
+    "rank each value among more decoys (`--decoys`), or probe for fewer values of each person",
 )
 UNTESTABLE: Final = (
     "a value ranks high that cannot be tested",
     "neither is the value like its decoys, nor the name like the other names, so that a high rank says nothing: probe "
-    "for other values of this person, with other prompts (--templates), or give their country (--region)",
+    "for other values of this person, with other prompts (`--templates`), or give their country (`--region`)",
 )
 ONE_KNOWN: Final = (
     "one person, and a value of theirs is known",
@@ -101,7 +101,7 @@ ONE_KNOWN: Final = (
 )
 ONE_UNKNOWN: Final = (
     "one person, and no value of theirs is shown to be known",
-    "this does not prove that the model does not know them: probe again with other prompts (--templates), and for "
+    "this does not prove that the model does not know them: probe again with other prompts (`--templates`), and for "
     "more values",
 )
 DECISIONS: Final = (EXTRACTED, MORE_THAN_CHANCE, TOO_FEW, NO_MORE, TOO_FEW_DECOYS, UNTESTABLE, ONE_KNOWN, ONE_UNKNOWN)

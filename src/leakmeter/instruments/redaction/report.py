@@ -46,12 +46,12 @@ _CAVEAT: Final = (
 _ADVICE: Final = {
     "kept": (
         "Nothing has to be cut",
-        "check what the answer discloses (leakmeter influence), then ship the context as it is",
+        "check what the answer discloses (`leakmeter influence`), then ship the context as it is",
     ),
     "reached": (
         "Enough is cut",
         "read the answer that the model gives afterwards; if it is useful, ship the redacted context "
-        "(--write-redacted)",
+        "(`--write-redacted`)",
     ),
     "leaks": (
         "The new answer discloses something personal or secret",
@@ -68,16 +68,16 @@ _ADVICE: Final = {
     ),
     "missed": (
         "Cutting is not enough",
-        "try another --unit, such as sentence; bound the leakage of every token (leakmeter decode --epsilon), or show "
-        "answers only to people who may read the context",
+        "try another `--unit`, such as sentence; bound the leakage of every token (`leakmeter decode --epsilon`), or "
+        "show answers only to people who may read the context",
     ),
     "doubtful": (
         "Numbers too uncertain to show what is left",
-        "give --dtype float32, or another model, and plan again; leakmeter doctor says what moves the numbers",
+        "give `--dtype float32`, or another model, and plan again; `leakmeter doctor` says what moves the numbers",
     ),
     "below": (
         "A limit below the influence of irrelevant words",
-        "raise --max-loss to that influence: below it, even irrelevant text must be cut",
+        "raise `--max-loss` to that influence: below it, even irrelevant text must be cut",
     ),
 }
 _FOUND: Final = {
@@ -269,11 +269,12 @@ def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
         return
     met = Counter(name for case in cases for name in _conditions(case))
     rows = [
-        (f"{condition} ({met[name]:,} of {len(cases):,} plans)" if len(cases) > 1 else condition, do)
+        (f"{condition} ({met[name]:,} of {len(cases):,} plans)" if len(cases) > 1 else condition, b.sentence(do))
         for name, (condition, do) in _ADVICE.items()
         if name in met
     ]
-    yield b.Advice(rows, [row for name, row in _ADVICE.items() if name not in met])
+    others = [(condition, b.sentence(do)) for name, (condition, do) in _ADVICE.items() if name not in met]
+    yield b.Advice(rows, others)
 
 
 def _conditions(case: RedactionResult) -> list[str]:

@@ -171,7 +171,7 @@ _SAYS: Final = {
     ("neither", "lower"): "is lower",
 }
 
-_CHANGED: Final = "{changed:,} of {cases} changed; on average, as far as these can show, "
+_CHANGED: Final = "{changed:,} of {cases} changed; on average, "
 _UNCHANGED: Final = "As far as {cases} can show, "
 _FEW: Final = " {cases}: more can show smaller differences."
 ComparisonOutcome: TypeAlias = Literal["worse", "better", "moved", "alike", "none"]
@@ -184,7 +184,7 @@ COMPARISON_ADVICE: Final[Mapping[ComparisonOutcome, tuple[str, str]]] = {
     ),
     "better": (
         "The second run is better in some number, and worse in none",
-        "read the cases that changed, then ship; leakmeter gate --write-baseline keeps the second run as what later "
+        "read the cases that changed, then ship; `leakmeter gate --write-baseline` keeps the second run as what later "
         "ones are held against",
     ),
     "moved": (
@@ -197,6 +197,15 @@ COMPARISON_ADVICE: Final[Mapping[ComparisonOutcome, tuple[str, str]]] = {
         "see smaller differences",
     ),
 }
+
+
+_ALIKE: Final = {
+    (False, True): "leaks as much as",
+    (False, False): "does not differ from",
+    (True, True): "is not shown to leak more or less than",
+    (True, False): "is not shown to differ from",
+}
+"""By whether cases changed, and whether all numbers are of leakage."""
 
 
 def comparison_headline(comparison: JsonObject, first: str = "A", second: str = "B") -> str:
@@ -216,9 +225,10 @@ def comparison_headline(comparison: JsonObject, first: str = "A", second: str = 
     if parts:
         others = "".join(f"; it {part.format('', '')}" for part in parts[1:])
         return f"{second} {parts[0].format(f' than {first}', f' of {n:,} {noun}')}{others}."
-    alike = "leaks as much as" if all(row["sense"] == "leak" for row in tested) else "does not differ from"
-    # A test that finds no difference does not show that there is none, least of all where cases changed.
     pairs, changed = comparison["n_pairs"], len(comparison["changed"])
+    # A test that finds no difference does not show that there is none where cases changed.
+    is_leak = all(row["sense"] == "leak" for row in tested)
+    alike = _ALIKE[bool(changed), is_leak]
     cases = counted(pairs, "case")
     opening = _CHANGED.format(changed=changed, cases=cases) if changed else _UNCHANGED.format(cases=cases)
     few = _FEW.format(cases=cases) if pairs < FEWEST_FOR_INTERVAL else ""

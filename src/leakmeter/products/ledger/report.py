@@ -52,11 +52,11 @@ _ADVICE: Final = {
     "disclosed": (
         "Personal or secret data in answers",
         "check that each recipient may know it; if not, restrict who may ask, or redact the document "
-        "(leakmeter redact)",
+        "(`leakmeter redact`)",
     ),
     "nothing": (
         "Nothing recognised",
-        "look at the documents of which most is revealed, and set a budget (leakmeter ledger check --budget)",
+        "look at the documents of which most is revealed, and set a budget (`leakmeter ledger check --budget`)",
     ),
 }
 _WHO_GOT_WHAT: Final = "Who got what: nats of each document"
@@ -400,7 +400,7 @@ def _finding(book: Book, names: LedgerNames) -> Iterator[b.Block]:
         (f"{counts}. Most nats: ", *b.parts(names.of_item(worst)), " to ", *b.parts(names.phrase(worst.recipient)),
          f", {nats} nats in {counted(worst.total.n_answers, 'answer')}.{observer}")
     )  # fmt: skip
-    yield b.Advice([_ADVICE[found]])
+    yield b.Advice.from_table(_ADVICE.values(), [_ADVICE[found]])
     yield from _pseudonyms(names, has_people=bool(told))
 
 

@@ -120,7 +120,7 @@ def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[NumberedComparis
             *_headlines(comparisons),
             _table(runs),
             *(
-                b.HeadedBlocks(f"Run {second + 1} less run {first + 1}", list(blocks))
+                b.HeadedBlocks(f"From run {first + 1} to run {second + 1}", list(blocks))
                 for (first, second, _), blocks in zip(comparisons, map(_of_runs, comparisons), strict=True)
             ),
             *rule_of(record for _, _, record in comparisons),
@@ -256,7 +256,12 @@ def comparison_blocks(record: JsonObject, first: str, second: str) -> Iterator[b
         if any(row["n_pairs"] != n for row in record["quantities"]):
             columns.append((b.Column("Cases", "count"), lambda row: row["n_pairs"]))
         columns.append((b.Column("Verdict"), lambda row: _VERDICTS.get(row["verdict"], row["verdict"])))
-    yield b.table_of(record["quantities"], columns, "Means over cases", rest=("number", "numbers"))
+    yield b.table_of(
+        record["quantities"],
+        columns,
+        "Means over cases; difference: the second less the first",
+        rest=("number", "numbers"),
+    )
 
 
 def rule_of(records: Iterable[JsonObject]) -> Iterator[b.Block]:

@@ -10,13 +10,12 @@ from typing import Final
 from leakmeter.report import blocks as b
 
 _SAID: Final = (
-    (" (--write-redacted)", " (copy or download it here)"),
-    ("another --unit", "another ablation unit"),
+    (" (`--write-redacted`)", " (copy or download it here)"),
+    ("another `--unit`", "another ablation unit"),
     ("measure with `--unit document` or `--unit whole`", "measure with a larger ablation unit"),
-    ("raise --max-loss to", "raise the limit to"),
+    ("raise `--max-loss` to", "raise the limit to"),
     ("`leakmeter redact --disclosures` chooses what to cut", "“Find out” chooses what to cut"),
-    (" (leakmeter influence)", ", listed above"),
-    ("leakmeter doctor says", "the page “Doctor” says"),
+    (" (`leakmeter influence`)", ", listed above"),
     ("`leakmeter doctor` says", "the page “Doctor” says"),
     ("raise M (`--search top:K:M`), or measure", "choose “every piece” in the options, or measure"),
     (" without --search", ", as the options offer it,"),

@@ -94,8 +94,8 @@ def blocks(
 def _verdict(edit: Edit, searched: InfluenceResult) -> b.Headline:
     leaks = [leak for leak in disclosure_report.personal(searched) if not _is_surrogate(edit, leak)]
     if leaks:
-        kinds = disclosure_report.kinds_text(leaks)
-        return b.Headline(f"The new answer discloses: {kinds}. Do not ship.", verdict="bad")
+        kinds = disclosure_report.kinds_in_sentence(leaks)
+        return b.Headline(f"The new answer discloses {kinds}: do not ship.", verdict="bad")
     why = wording.doubt(searched)
     if why is not None:
         return b.Headline(
