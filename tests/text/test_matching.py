@@ -46,7 +46,7 @@ VALUES = {
     "person": ("Account 1: Dr. Odalys Brewster. Mobile 555-013-4402, mornings.", "Odalys Brewster"),
     "person of a label": ("Patient: Tobias Quillmere. He came on Monday.", "Tobias Quillmere"),
     "person in prose": ("It belongs to Fergus Adeyinka now.", "Fergus Adeyinka"),
-    "name": ("It was lent to Oluchi Oyelaran's sister.", "Oluchi Oyelaran"),
+    "name": ("It was lent to Ozwella Oyelaran's sister.", "Ozwella Oyelaran"),
     "key": ("Use YnJld3N5bmMtbGl2ZQ7f as the token.", "YnJld3N5bmMtbGl2ZQ7f"),
     "email": ("Write to ada.vale@harbour.example today.", "ada.vale@harbour.example"),
     "account": ("Pay into GB95 NWBK 5954 0847 6307 34 by May.", "GB95 NWBK 5954 0847 6307 34"),

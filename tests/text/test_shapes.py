@@ -35,10 +35,14 @@ def shaped(text: str, around: str = "") -> list[tuple[str, str]]:
         ("Die Adresse ist Unterm Steinbruch 9 in Steyr.", ("address", "Unterm Steinbruch 9 in Steyr")),
         ("Vive en la glorieta de los Tilos, 5, desde mayo.", ("address", "glorieta de los Tilos, 5")),
         ("It belongs to Fergus Adeyinka now.", ("person", "Fergus Adeyinka")),
-        ("It was lent to Oluchi Oyelaran's sister.", ("name", "Oluchi Oyelaran")),
+        ("It was lent to Ozwella Oyelaran's sister.", ("name", "Ozwella Oyelaran")),
+        # Of rare given names a list knows many; alone they may be a place or a firm.
+        ("It was lent to Oluchi Oyelaran's sister.", ("person", "Oluchi Oyelaran")),
+        ("Dann rief Thanh Brinkschulte an, und der Termin ist nicht mehr frei.", ("person", "Thanh Brinkschulte")),
+        ("Wczoraj dzwoniła Ludmiła Zawisza w tej sprawie.", ("person", "Ludmiła Zawisza")),
         (
-            "When all the plants die in the winter of the north, it is lent to Oluchi Oyelaran.",
-            ("name", "Oluchi Oyelaran"),
+            "When all the plants die in the winter of the north, it is lent to Ozwella Oyelaran.",
+            ("name", "Ozwella Oyelaran"),
         ),
         ("à Fergus, merci.", ("person", "Fergus")),
         ("Die Wohnung bekam Milan Brinkschulte im Mai.", ("person", "Milan Brinkschulte")),
@@ -81,11 +85,11 @@ def test_a_last_name_is_known_by_the_documents() -> None:
 
 
 def test_a_pair_of_words_is_a_name_where_nouns_are_capitalised_if_no_article_stands_before_it() -> None:
-    around = "Der Balkon gehört Thanh Brinkschulte. Das Zelt Fjella steht im Keller, und die Tür ist nass."
-    assert shaped("Es gibt eine Aussage von Thanh Brinkschulte dazu.", around) == [("name", "Thanh Brinkschulte")]
+    around = "Der Balkon gehört Orlun Brinkschulte. Das Zelt Fjella steht im Keller, und die Tür ist nass."
+    assert shaped("Es gibt eine Aussage von Orlun Brinkschulte dazu.", around) == [("name", "Orlun Brinkschulte")]
     assert shaped("Es gibt das Zelt Fjella dazu.", around) == []
     # Of two words that open a sentence, the first may be any.
-    assert shaped("Thanh Brinkschulte weiß es.", around) == []
+    assert shaped("Orlun Brinkschulte weiß es.", around) == []
 
 
 def test_values_of_the_question_are_none() -> None:

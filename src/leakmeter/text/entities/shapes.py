@@ -9,11 +9,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from importlib import resources
 from typing import Final
 
 import regex
 
 from leakmeter.core.folder import module_in
+from leakmeter.text.entities import packs
 from leakmeter.text.entities.date import MONTHS, TEENS, TENS, UNITS
 from leakmeter.text.entities.mention import PERSON, Mention
 from leakmeter.text.entities.names import NAME, without_opening
@@ -27,6 +29,8 @@ NAME_TYPE: Final = "name"
 
 _TOKEN = regex.compile(rf"(?<![{WORD}+/=!#$%&*@?.:-])[{WORD}+/=!#$%&*@?.:-]*[{WORD}+/=](?![{WORD}])")
 _GROUPS = regex.compile(rf"(?<![{WORD}.,-])[(+]{{0,2}}\d[\d()]*(?:[ .,/-]{{1,2}}[\d()]+)*(?![{WORD}])")
+_LATIN: Final = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe"})
+"""Letters that no accent can be taken from, as lists of names write them."""
 _TITLES: Final = frozenset(
     {
         *("Herr", "Herrn", "Frau", "Mr", "Mrs", "Ms", "Miss", "Mx", "Dr", "M", "Mme", "Mlle", "Sr", "Sra", "Srta"),
@@ -289,7 +293,8 @@ def _names(text: str, around: str) -> Iterator[Mention]:
             words, opens = words[1:], False
         if not words or unaccented(words[-1][2]) in _places() or unaccented(run) in _places():
             continue
-        first_at = next((i for i, (_, _, word) in enumerate(words) if _is_first_name(word)), None)
+        is_first_name = _is_common_first_name if len(words) == 1 else _is_first_name
+        first_at = next((i for i, (_, _, word) in enumerate(words) if is_first_name(word)), None)
         if first_at is not None and (len(words) > 1 or not (opens or words[0][2].isupper())):
             part = words[first_at:] if capitalises_nouns or (first_at == 1 and opens) else words
             # A noun may be a first name too, as 'Tage' is.
@@ -366,12 +371,17 @@ def _capitalises_nouns(text: str) -> bool:
     )
 
 
+def _is_common_first_name(word: str) -> bool:
+    return unaccented(word) in _common_first_names()
+
+
 def _is_first_name(word: str) -> bool:
-    return unaccented(word) in _first_names()
+    """Of the world. Where it stands alone, many a rare one is the name of a place, a firm or a family."""
+    return _is_common_first_name(word) or unaccented(word).translate(_LATIN) in _rare_first_names()
 
 
 @cache
-def _first_names() -> frozenset[str]:
+def _common_first_names() -> frozenset[str]:
     """First names of two dozen countries, folded: those that faker draws."""
     from faker.providers import person
 
@@ -384,6 +394,13 @@ def _first_names() -> frozenset[str]:
             ):
                 names.update(unaccented(str(name)) for name in listed)
     return frozenset(name for name in names - _places() if len(name) > 2)
+
+
+@cache
+def _rare_first_names() -> frozenset[str]:
+    """Those of a list of the world's, by `tools/list_given_names.py`."""
+    lines = (resources.files(packs) / "given_names.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if not line.startswith("#")) - _places()
 
 
 @cache
