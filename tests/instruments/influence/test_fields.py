@@ -114,6 +114,17 @@ def test_what_the_context_raised_is_other_content_where_the_field_did_not() -> N
     assert [source.field for source in found.sources] == ["note"]
 
 
+def test_the_name_of_a_field_is_not_its_value() -> None:
+    record = {"settlement_amount": 8541555, "witness_list": "Ana Vidal", "x": 1}
+    answer = [("I", 0.0), (" left", 0.0), (" out", 0.0), (" settlement", 4.0), (" amounts", 3.0), (".", 0.0)]
+    (found,) = disclosed(answer, {"settlement_amount": [0, 0, 0, 4, 3, 0]}, record)
+    assert (found.text, found.kind, found.evidence) == ("settlement amounts", "other", "scores")
+    assert [(source.document, source.field) for source in found.sources] == [("ehr.get", None)]
+    # Words that a value has too may be the value.
+    (found,) = disclosed(answer, {"settlement_amount": [0, 0, 0, 4, 3, 0]}, {**record, "note": "settlement of May"})
+    assert [source.field for source in found.sources] == ["settlement_amount"]
+
+
 @pytest.mark.parametrize(("of_field", "is_found"), [(6.0, True), (0.5, False)])
 def test_a_reworded_value_has_the_field_as_its_source_where_that_raised_it(of_field: float, is_found: bool) -> None:
     answer = [("About", 0.0), (" ~", 0.0), ("$174,000", 6.0), (" it", 0.0), (" is", 0.0), (".", 0.0)]

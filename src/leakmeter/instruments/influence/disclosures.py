@@ -40,12 +40,13 @@ from leakmeter.text import function_words, matching
 from leakmeter.text.build import REGION
 from leakmeter.text.controls import word_hash
 from leakmeter.text.entities import copied, meaning, shapes, values
+from leakmeter.text.entities.fields import FIELD, kind_of
 from leakmeter.text.entities.mention import PERSON
 from leakmeter.text.entities.packs import pack
 from leakmeter.text.entities.values import PersonalValue
 from leakmeter.text.entity_results import PieceSeries
 from leakmeter.text.permissions import MayKnow, Permissions
-from leakmeter.text.structured import Field
+from leakmeter.text.structured import Field, parts_of
 
 LEAST_NATS: Final = 3.0
 """The context makes a span 20 times as likely then."""
@@ -252,7 +253,7 @@ def examined(texts: Texts, series: PieceSeries) -> tuple[tuple[Disclosure, ...],
     pieces = Pieces(texts, series, n_tokens)
     answer = _answer(texts, pieces.fields)
     numbers = _numbers(texts, series, n_tokens, pieces)
-    outcomes = (_disclosure(answer.text, span, value, numbers) for span, value in _spans(answer, numbers))
+    outcomes = (_disclosure(answer, span, value, numbers) for span, value in _spans(answer, numbers))
     spoken_of = _spoken_of(answer, texts)
     found = tuple(_by_meaning(disclosure, spoken_of) for disclosure in outcomes if disclosure is not None)
     if (permissions := texts.get("permissions")) is not None:
@@ -342,6 +343,19 @@ class _Answer:
     edges: Sequence[int]
     """Characters where tokens begin, and where the last one ends, (token + 1,)."""
     known: Sequence[PersonalValue]
+    keys: frozenset[str]
+    """Words, folded, that name fields of records, and that no value of theirs has."""
+
+    def names_keys(self, start: int, end: int) -> bool:
+        """Whether characters say no more than which fields a record has: 'settlement amount, witness list' is no
+        value."""
+        said = [word for word, _, _ in matching.words(self.text[start:end]) if not function_words.are_all(word)]
+        return bool(said) and all(word in self.keys or word.removesuffix("s") in self.keys for word in said)
+
+
+def _keys(fields: Sequence[Field]) -> frozenset[str]:
+    named = {matching.folded(word) for field in fields if kind_of(field.key) != FIELD for word in parts_of(field.key)}
+    return frozenset(named.difference(word for field in fields for word, _, _ in matching.words(field.text)))
 
 
 def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
@@ -364,7 +378,7 @@ def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
         ],
         fields=fields,
     )
-    return _Answer(text, [0, *accumulate(map(len, tokens))], known)
+    return _Answer(text, [0, *accumulate(map(len, tokens))], known, _keys(fields))
 
 
 def _spans(answer: _Answer, numbers: _Numbers) -> list[tuple[_Word, PersonalValue | None]]:
@@ -595,14 +609,18 @@ def _is_raised(span: _Word, value: PersonalValue | None, numbers: _Numbers) -> b
     return own > floor
 
 
-def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _Numbers) -> Disclosure | None:
+def _disclosure(answer: _Answer, span: _Word, value: PersonalValue | None, numbers: _Numbers) -> Disclosure | None:
     start, end, first, last = span
+    text = answer.text
     tokens = slice(first, last)
     nats = float(numbers.whole[tokens].sum())
     uncertain = float(finite(numbers.noise[tokens]).sum())
     words = text[start:end]
     assert numbers.pieces is not None
     sources = _sources(text, span, value, numbers.pieces, nats)
+    if value is None and answer.names_keys(start, end):
+        # Who may not know a field's value may well know that there is such a field.
+        sources = [(replace(source, field=None), is_copied) for source, is_copied in sources]
     copied = [source for source, is_copied in sources if is_copied]
     own, floor, placebo = _raised(span, value, numbers)
     # A piece that says a value shows what it does without the others too, which may say something else there.
