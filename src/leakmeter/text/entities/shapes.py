@@ -296,7 +296,9 @@ def _names(text: str, around: str) -> Iterator[Mention]:
         is_first_name = _is_common_first_name if len(words) == 1 else _is_first_name
         first_at = next((i for i, (_, _, word) in enumerate(words) if is_first_name(word)), None)
         if first_at is not None and (len(words) > 1 or not (opens or words[0][2].isupper())):
-            part = words[first_at:] if capitalises_nouns or (first_at == 1 and opens) else words
+            # What is rare as a first name may be the family's, behind a first name that nobody knows.
+            is_behind_opening = first_at == 1 and opens and _is_common_first_name(words[1][2])
+            part = words[first_at:] if capitalises_nouns or is_behind_opening else words
             # A noun may be a first name too, as 'Tage' is.
             if len(part) > 1 or not capitalises_nouns or part[0][2] in _words_in_names(around, by_first_name=True):
                 yield _mention(PERSON, text, part)
