@@ -20,13 +20,15 @@ from leakmeter.core.measure import RESPONSE as TOKENS
 from leakmeter.core.measure import TOKEN_ID, Measurement
 from leakmeter.engine.measure import texts_of
 from leakmeter.engine.storage.kept import FieldError
-from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
+from leakmeter.instruments.influence.disclosures import NAMES_FIELD, Disclosure, disclosures, judged
 from leakmeter.instruments.influence.math import InfluenceStatistics
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import markdown
 from leakmeter.report.html import page
 from leakmeter.text.build import PromptSettings, prepare
+from leakmeter.text.permissions import Permissions, RecipientFacts
+from leakmeter.text.structured import fields_of
 
 RECORD = {"name": "Anna Ek", "credit_score": 612, "patient": {"diagnosis": "diabetes"}, "insured": False}
 
@@ -114,15 +116,28 @@ def test_what_the_context_raised_is_other_content_where_the_field_did_not() -> N
     assert [source.field for source in found.sources] == ["note"]
 
 
-def test_the_name_of_a_field_is_not_its_value() -> None:
-    record = {"settlement_amount": 8541555, "witness_list": "Ana Vidal", "x": 1}
+@pytest.mark.parametrize(
+    ("record", "piece", "is_name"),
+    [
+        ({"settlement_amount": 8541555, "x": 1}, "settlement_amount", True),
+        # Words that a value has too may be the value.
+        ({"settlement_amount": 8541555, "note": "settlement amounts of May"}, "settlement_amount", False),
+        ({"settlement_amount": 8541555, "note": "It rained."}, "note", False),
+        # A key of one word may be data.
+        ({"settlement": {"amount": 8541555}}, "settlement.amount", False),
+    ],
+)
+def test_who_may_not_know_a_value_may_know_that_there_is_such_a_field(
+    record: dict[str, Any], piece: str, is_name: bool
+) -> None:
     answer = [("I", 0.0), (" left", 0.0), (" out", 0.0), (" settlement", 4.0), (" amounts", 3.0), (".", 0.0)]
-    (found,) = disclosed(answer, {"settlement_amount": [0, 0, 0, 4, 3, 0]}, record)
+    (found,) = disclosed(answer, {piece: [0, 0, 0, 4, 3, 0]}, record)
     assert (found.text, found.kind, found.evidence) == ("settlement amounts", "other", "scores")
-    assert [(source.document, source.field) for source in found.sources] == [("ehr.get", None)]
-    # Words that a value has too may be the value.
-    (found,) = disclosed(answer, {"settlement_amount": [0, 0, 0, 4, 3, 0]}, {**record, "note": "settlement of May"})
-    assert [source.field for source in found.sources] == ["settlement_amount"]
+    assert [source.field for source in found.sources] == [piece]
+    somebody = RecipientFacts(id="a", channel="answer", roles=None, tenants=None)
+    nobody = Permissions(recipient=somebody, documents={}, rules=(), is_closed=True)
+    (told,) = judged([found], nobody, fields_of(json.dumps(record)))
+    assert (told.allowed, told.rule == NAMES_FIELD) == (("unknown", True) if is_name else ("no", False))
 
 
 @pytest.mark.parametrize(("of_field", "is_found"), [(6.0, True), (0.5, False)])

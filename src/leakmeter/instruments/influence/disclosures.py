@@ -40,7 +40,6 @@ from leakmeter.text import function_words, matching
 from leakmeter.text.build import REGION
 from leakmeter.text.controls import word_hash
 from leakmeter.text.entities import copied, meaning, shapes, values
-from leakmeter.text.entities.fields import FIELD, kind_of
 from leakmeter.text.entities.mention import PERSON
 from leakmeter.text.entities.packs import pack
 from leakmeter.text.entities.values import PersonalValue
@@ -58,6 +57,8 @@ _LETTER = regex.compile(r"[\p{L}\p{N}]")
 _SAYING = regex.compile(r"[\p{L}\p{M}]{3}|\p{N}")
 """Of what is left of a word beside a value: 's' and 'th' are its endings."""
 
+NAMES_FIELD: Final = "names a field"
+"""Rule of what says no more than that a record has a field."""
 _Word = tuple[int, int, int, int]
 """First character, the one behind the last; first token, the one behind the last."""
 DisclosureRelation = Literal["copied", "reworded", "inferred"]
@@ -140,7 +141,8 @@ class Disclosure(DisclosedSpan):
     the log says who may."""
     rule: str | None = field(default=None, metadata={SELDOM: True})
     """Reason for `allowed`: the rule's name, such as 'allow 2'; 'no rule'; 'own words' where the recipient said it
-    before; 'the log'; or, where it is not known, the fact that is missing. Present only where `allowed` is."""
+    before; 'the log'; 'names a field' of a record whose value is not said; or, where it is not known, the fact that is
+    missing. Present only where `allowed` is."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -224,9 +226,12 @@ class _Numbers:
         return max(0.0, float((sums[:, n:] - sums[:, : sums.shape[1] - n]).max()))
 
 
-def judged(found: Sequence[Disclosure], permissions: Permissions) -> tuple[Disclosure, ...]:
+def judged(
+    found: Sequence[Disclosure], permissions: Permissions, fields: Sequence[Field] = ()
+) -> tuple[Disclosure, ...]:
     """Disclosures with whether their recipient may know them. What is copied is theirs to know where they may know it
-    from one of its sources; of anything else they have to be allowed each source."""
+    from one of its sources; of anything else they have to be allowed each source. Who may not know a value of `fields`
+    may well know that there is such a field."""
     order: Sequence[MayKnow] = ("yes", "unknown", "no")
     out: list[Disclosure] = []
     for disclosure in found:
@@ -235,9 +240,29 @@ def judged(found: Sequence[Disclosure], permissions: Permissions) -> tuple[Discl
         ] or [permissions.may(None, kind=disclosure.kind)]
         choose = min if disclosure.relation == "copied" else max
         allowed, rule = choose(decisions, key=lambda decision: order.index(decision.allowed))
+        if allowed == "no" and _names_field(disclosure, fields):
+            allowed, rule = "unknown", NAMES_FIELD
         # What is no disclosure needs no permission.
         out.append(disclosure if disclosure.evidence is None else replace(disclosure, allowed=allowed, rule=rule))
     return tuple(out)
+
+
+def _names_field(disclosure: Disclosure, fields: Sequence[Field]) -> bool:
+    """Whether other content says no more than which fields its sources have: 'settlement amount' is no value. A key of
+    one word may be data itself, and that of a truth says what is true."""
+    if disclosure.kind != OTHER or not disclosure.sources:
+        return False
+    said = {word for word, _, _ in matching.words(disclosure.text) if not function_words.are_all(word)}
+    of_sources = [
+        [field for field in fields if field.value[0] < source.end and source.start < field.value[1]]
+        for source in disclosure.sources
+    ]
+    own = [field for of_source in of_sources for field in of_source]
+    if not said or not all(of_sources) or any(field.kind == "boolean" or len(parts_of(field.key)) < 2 for field in own):
+        return False
+    keys = {matching.folded(part) for field in own for part in parts_of(field.key)}
+    values = {word for field in fields for word, _, _ in matching.words(field.text)}
+    return said.isdisjoint(values) and said <= keys | {f"{key}s" for key in keys}
 
 
 def disclosures(texts: Texts, series: PieceSeries) -> tuple[Disclosure, ...]:
@@ -253,11 +278,11 @@ def examined(texts: Texts, series: PieceSeries) -> tuple[tuple[Disclosure, ...],
     pieces = Pieces(texts, series, n_tokens)
     answer = _answer(texts, pieces.fields)
     numbers = _numbers(texts, series, n_tokens, pieces)
-    outcomes = (_disclosure(answer, span, value, numbers) for span, value in _spans(answer, numbers))
+    outcomes = (_disclosure(answer.text, span, value, numbers) for span, value in _spans(answer, numbers))
     spoken_of = _spoken_of(answer, texts)
     found = tuple(_by_meaning(disclosure, spoken_of) for disclosure in outcomes if disclosure is not None)
     if (permissions := texts.get("permissions")) is not None:
-        found = judged(found, Permissions.from_dict(permissions))
+        found = judged(found, Permissions.from_dict(permissions), pieces.fields)
     return found, tuple(_control_contexts(answer, numbers, _controls(texts, series)))
 
 
@@ -343,19 +368,6 @@ class _Answer:
     edges: Sequence[int]
     """Characters where tokens begin, and where the last one ends, (token + 1,)."""
     known: Sequence[PersonalValue]
-    keys: frozenset[str]
-    """Words, folded, that name fields of records, and that no value of theirs has."""
-
-    def names_keys(self, start: int, end: int) -> bool:
-        """Whether characters say no more than which fields a record has: 'settlement amount, witness list' is no
-        value."""
-        said = [word for word, _, _ in matching.words(self.text[start:end]) if not function_words.are_all(word)]
-        return bool(said) and all(word in self.keys or word.removesuffix("s") in self.keys for word in said)
-
-
-def _keys(fields: Sequence[Field]) -> frozenset[str]:
-    named = {matching.folded(word) for field in fields if kind_of(field.key) != FIELD for word in parts_of(field.key)}
-    return frozenset(named.difference(word for field in fields for word, _, _ in matching.words(field.text)))
 
 
 def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
@@ -378,7 +390,7 @@ def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
         ],
         fields=fields,
     )
-    return _Answer(text, [0, *accumulate(map(len, tokens))], known, _keys(fields))
+    return _Answer(text, [0, *accumulate(map(len, tokens))], known)
 
 
 def _spans(answer: _Answer, numbers: _Numbers) -> list[tuple[_Word, PersonalValue | None]]:
@@ -609,18 +621,14 @@ def _is_raised(span: _Word, value: PersonalValue | None, numbers: _Numbers) -> b
     return own > floor
 
 
-def _disclosure(answer: _Answer, span: _Word, value: PersonalValue | None, numbers: _Numbers) -> Disclosure | None:
+def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _Numbers) -> Disclosure | None:
     start, end, first, last = span
-    text = answer.text
     tokens = slice(first, last)
     nats = float(numbers.whole[tokens].sum())
     uncertain = float(finite(numbers.noise[tokens]).sum())
     words = text[start:end]
     assert numbers.pieces is not None
     sources = _sources(text, span, value, numbers.pieces, nats)
-    if value is None and answer.names_keys(start, end):
-        # Who may not know a field's value may well know that there is such a field.
-        sources = [(replace(source, field=None), is_copied) for source, is_copied in sources]
     copied = [source for source, is_copied in sources if is_copied]
     own, floor, placebo = _raised(span, value, numbers)
     # A piece that says a value shows what it does without the others too, which may say something else there.
