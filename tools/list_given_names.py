@@ -20,9 +20,9 @@ FILE = Path(__file__).parents[1] / "src/leakmeter/text/entities/packs/given_name
 SOURCES = 5
 """Of the package's 36 sources, at least so many have a given name."""
 SHORTEST = 3
-LANGUAGES = ("de", "en", "es", "fr", "it", "nl", "pl", "pt")
-FREQUENT = 20_000
-"""Words of a language that are no names here, the most frequent ones."""
+FREQUENT = {"de": 80_000, "en": 40_000, **dict.fromkeys(("es", "fr", "it", "nl", "pl", "pt"), 20_000)}
+"""So many of the most frequent words of a language are no names here: more of German, which writes nouns as names are
+written, and of English, which has brands."""
 ABOUT = f"""# Given names of the world: those of {SOURCES} or more sources of nomquamgender 0.1.4 (MIT licence).
 # Small letters without accents, no words that are written small. Made by tools/list_given_names.py.
 """
@@ -35,7 +35,7 @@ def unaccented(word: str) -> str:
 
 def main() -> None:
     words = {word for word in get_english_words_set(["web2", "gcide"]) if word.islower()}
-    words |= {unaccented(word) for language in LANGUAGES for word in top_n_list(language, FREQUENT)}
+    words |= {unaccented(word) for language, most in FREQUENT.items() for word in top_n_list(language, most)}
     text = (resources.files("nomquamgender") / "name_data.json").read_text(encoding="utf-8")
     names = {name for name, (n_sources, *_) in json.loads(text).items() if n_sources >= SOURCES}
     kept = sorted({name for name in names if len(name) >= SHORTEST and name.isascii() and name.isalpha()} - words)

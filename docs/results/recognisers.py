@@ -340,4 +340,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(next(one for one in sys.argv[1:] if not one.startswith("-"))))

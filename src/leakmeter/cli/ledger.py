@@ -228,8 +228,8 @@ def show(
     if recipient is not None:
         _, recipient_id = find(book, recipient, "recipient")
         if json:
-            for entry in book.pairs("document", by_recipient=True):
-                if entry.recipient == recipient_id:
+            for kind in ("document", "subject"):
+                for entry in shown.pairs_of(book, recipient_id, kind):
                     output.print_json(shown.record(entry, book))
         else:
             output.print_report(shown.of_recipient(book, recipient_id, show_names=show_names), explain=explain)

@@ -225,9 +225,9 @@ _DISCLOSURES: Plain = {
      "response: with 2 of 4 pieces cut (65 % of the text), 7.00 of 21.5 nats are left, the smallest found."),
     ({"n_pieces": 2}, "With every piece cut, 0.75 of 21.5 nats are left for the old response; the limit is 1."),
     ({"disclosed": _DISCLOSURES | {"spans": []}},
-     "With 2 of 4 pieces cut (65 % of the text), only the old response discloses nothing personal or secret."),
+     "With 2 of 4 pieces cut (65 % of the text), the old response no longer discloses anything personal or secret."),
     ({"max_loss_nats": None, "disclosed": _DISCLOSURES},
-     "With 2 of 4 pieces cut (65 % of the text), only the old response discloses nothing personal or secret."),
+     "With 2 of 4 pieces cut (65 % of the text), the old response no longer discloses anything personal or secret."),
     ({"max_loss_nats": None, "reached": False, "disclosed": _DISCLOSURES | {"n_left": 1}},
      "With 2 of 4 pieces cut (65 % of the text), the old response still discloses something personal or secret (1 "
      "of 1 disclosure)."),

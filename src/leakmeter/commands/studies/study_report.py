@@ -204,12 +204,11 @@ _ADVICE: Final = {
     "one": ("One row", "measure it beside other settings (--set), which show what it depends on"),
     "beyond": (
         "Intervals that do not overlap",
-        "take the setting with less leakage, after you have looked at the quality of its answers, and measure it on "
-        "your own data: the finding is of this model and these records",
+        "the difference is more than chance, for this model and these records: measure your own before you rely on it",
     ),
     "within": (
         "Intervals that overlap",
-        "choose by other reasons, or give more records (--set), which narrow the intervals: that nothing changes is "
+        "choose for other reasons, or give more records (--set), which narrow the intervals: that nothing changes is "
         "not shown",
     ),
 }

@@ -34,18 +34,18 @@ _COLUMNS: Final[b.Columns[MeasuredList]] = [
 SELECTION: Final[Mapping[str, tuple[str, tuple[str, str]]]] = {
     "lower": (
         "The new exemplars leak less, and answer as well.",
-        ("The interval of the difference is below 0, and accuracy falls by at most 5 points, by its interval",
+        ("The interval of the difference is below 0, and that of accuracy reaches 0 and no 5 points less",
          "Ship the new list: exemplars.jsonl in the selection’s directory."),
     ),
     "unclear": (
         "The new exemplars leak less. {n} queries cannot tell whether they answer as well.",
-        ("The interval is below 0, and that of accuracy allows more than 5 points less",
-         "Compare accuracy on more queries before you ship the new list: exemplars.jsonl in the selection’s "
-         "directory."),
+        ("The interval of the difference is below 0, and that of accuracy reaches 0 and 5 points less",
+         "Compare accuracy on more queries before you ship the new list, exemplars.jsonl in the selection’s directory: "
+         "54 that answer the same are the fewest that show it."),
     ),
     "costs": (
         "The new exemplars leak less, and answer worse.",
-        ("The interval is below 0, and accuracy falls by more than its interval",
+        ("The interval of the difference is below 0, and so is that of accuracy",
          "Weigh less leakage against less accuracy. Fewer steps (`--max-steps`) change less."),
     ),
     "not lower": (

@@ -113,8 +113,9 @@ _OLD_RESPONSE: Final = {
     "{left} of {whole}\u00a0nats are left, the smallest found.",
     "all is cut": "With every piece cut, {left} of {whole}\u00a0nats are left for the old response; the limit is "
     "{limit:g}.",
-    "cut for the limit": "With {pieces} cut ({share}), only the old response discloses nothing personal or secret.",
-    "none is left": "With {pieces} cut ({share}), only the old response discloses nothing personal or secret.",
+    "cut for the limit": "With {pieces} cut ({share}), the old response no longer discloses anything personal or "
+    "secret.",
+    "none is left": "With {pieces} cut ({share}), the old response no longer discloses anything personal or secret.",
     "some are left": "With {pieces} cut ({share}), the old response still discloses something personal or secret "
     "({n_left} of {disclosures}).",
 }

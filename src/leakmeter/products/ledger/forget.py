@@ -155,7 +155,8 @@ def _named(book: Book, id_: str, kind: str | None) -> tuple[str, set[str]]:
         if exact:
             hits[id_kind] = exact
     if not hits:
-        raise UsageError("the ledger has no document, subject, recipient or trace of that id")
+        known = kind or "document, subject, recipient or trace"
+        raise UsageError(f"the ledger has no {known} of that id or name")
     if len(hits) > 1:
         raise UsageError(f"several of the ledger have that id ({', '.join(hits)}); give --kind")
     return next(iter(hits.items()))

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from typing import Any, Final, NamedTuple
 
-from leakmeter.core.plain import counted, distinct
+from leakmeter.core.plain import counted, distinct, plural
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.permitted import ORDER, WORDS
@@ -146,15 +146,18 @@ def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
     )
 
 
-def _pseudonyms(names: LedgerNames, *, has_people: bool) -> Iterator[b.Text]:
+def _pseudonyms(names: LedgerNames) -> Iterator[b.Text]:
     """Why people are called by pseudonyms, and how one finds out who they are."""
     if not names.book.names:
         yield b.Text(
-            "Recipients and people are shown as hashes, since this ledger keeps no names (leakmeter ledger add "
-            "--keep-texts). With a name, leakmeter ledger show --recipient NAME, or --subject NAME, finds theirs."
+            b.sentence(
+                "Recipients and people are shown as hashes, since this ledger keeps no names (`leakmeter ledger add "
+                "--keep-texts`). If you know a name, `leakmeter ledger show --recipient NAME` (or `--subject NAME`) "
+                "shows what belongs to it."
+            )
         )
-    elif has_people and not names.in_clear:
-        yield b.Text("People are shown as hashes; --show-names shows their names.")
+    elif names.book.kinds and not names.in_clear:
+        yield b.Text(b.sentence("People of the documents are shown as hashes; `--show-names` shows their names."))
 
 
 def _limits(pairs: Sequence[Pair], names: LedgerNames) -> Iterator[b.Block]:
@@ -197,14 +200,21 @@ def overview(book: Book, names: LedgerNames) -> list[b.Block]:
 def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Report:
     names = LedgerNames(book, show_names, frozenset(book.recipients))
     pairs = [pair for pair in book.pairs(SUBJECT, by_recipient=True) if pair.item.id == subject]
-    blocks = [*subject_blocks(book, subject, names), *_limits(pairs, names), *_pseudonyms(names, has_people=True)]
+    blocks = [*subject_blocks(book, subject, names), *_limits(pairs, names), *_pseudonyms(names)]
     return b.Report("Subject of the ledger", "ledger", blocks)
+
+
+def pairs_of(book: Book, recipient: str, kind: str) -> list[Pair]:
+    """What one recipient was told of each thing of a kind."""
+    return [pair for pair in book.pairs(kind, by_recipient=True) if pair.recipient == recipient]
 
 
 def of_recipient(book: Book, recipient: str, *, show_names: bool = False) -> b.Report:
     names = LedgerNames(book, show_names, frozenset(book.recipients))
     events = [event for event in book.events if event["recipient"] == recipient]
-    blocks = [*events_blocks(book, names.phrase(recipient), events, names), *_pseudonyms(names, has_people=True)]
+    pairs = [pair for kind in (DOCUMENT, SUBJECT) for pair in pairs_of(book, recipient, kind)]
+    told = events_blocks(book, names.phrase(recipient), events, names)
+    blocks = [*told, *_limits(pairs, names), *_pseudonyms(names)]
     return b.Report("Recipient of the ledger", "ledger", blocks)
 
 
@@ -288,7 +298,12 @@ def events_blocks(book: Book, called: b.Phrase, events: Sequence[LedgerEvent], n
         pairs = book.totals(kind_looks, by_recipient=True)
         if pairs and not tables:
             nats = nats_text(pairs[0].total.largest_running_nats)
-            headline = (*headline, ". They reveal most of ", *b.parts(names.of_item(pairs[0])), f": {nats} nats")
+            headline = (
+                *headline,
+                plural(len(events), ". It reveals most of ", ". They reveal most of "),
+                *b.parts(names.of_item(pairs[0])),
+                f": {nats} nats",
+            )
         tables += [_pairs_table(book, kind, pairs, names)] if pairs else []
     tables.append(_answers(_in_time(looks[DOCUMENT]), names, "Answers and documents"))
     return [b.Headline((*headline, ".")), *_disclosed(book, names, events), *tables, *_notes(book)]
@@ -401,7 +416,7 @@ def _finding(book: Book, names: LedgerNames) -> Iterator[b.Block]:
          f", {nats} nats in {counted(worst.total.n_answers, 'answer')}.{observer}")
     )  # fmt: skip
     yield b.Advice.from_table(_ADVICE.values(), [_ADVICE[found]])
-    yield from _pseudonyms(names, has_people=bool(told))
+    yield from _pseudonyms(names)
 
 
 def _disclosed(

@@ -293,8 +293,14 @@ def _names(text: str, around: str) -> Iterator[Mention]:
             words, opens = words[1:], False
         if not words or unaccented(words[-1][2]) in _places() or unaccented(run) in _places():
             continue
-        is_first_name = _is_common_first_name if len(words) == 1 else _is_first_name
-        first_at = next((i for i, (_, _, word) in enumerate(words) if is_first_name(word)), None)
+        # A rare first name is less sure: it counts beside another name, and where the texts do not write it small.
+        first_names = [
+            i
+            for i, (_, _, word) in enumerate(words)
+            if _is_common_first_name(word)
+            or (len(words) > 1 and word.casefold() not in lowered and _is_rare_first_name(word))
+        ]
+        first_at = next(iter(first_names), None)
         if first_at is not None and (len(words) > 1 or not (opens or words[0][2].isupper())):
             # What is rare as a first name may be the family's, behind a first name that nobody knows.
             is_behind_opening = first_at == 1 and opens and _is_common_first_name(words[1][2])
@@ -320,7 +326,7 @@ def _words_of_name(text: str, start: int, end: int) -> Iterator[tuple[int, int, 
     before = ""
     for match in _WORD.finditer(text, start, end):
         word = match.group()
-        is_name = _is_first_name(before) and is_month_as_name(text, *match.span())
+        is_name = _is_common_first_name(before) and is_month_as_name(text, *match.span())
         if word[0].isupper() and not _is_acronym(word) and (is_name or word.casefold() not in _CALENDAR):
             yield match.start(), match.end(), word
         before = word
@@ -348,7 +354,7 @@ def _words_in_names(text: str, *, by_first_name: bool) -> frozenset[str]:
         run = [word.group() for word in _WORD.finditer(match.group())]
         for i, word in enumerate(run[1:], 1):
             if by_first_name:
-                if any(_is_first_name(other) or other in _TITLES for other in run[:i]):
+                if any(_is_common_first_name(other) or other in _TITLES for other in run[:i]):
                     words.add(word)
             elif not run[0].isupper() and word.casefold() not in lowered and not _is_acronym(word):
                 words.add(word)
@@ -377,9 +383,9 @@ def _is_common_first_name(word: str) -> bool:
     return unaccented(word) in _common_first_names()
 
 
-def _is_first_name(word: str) -> bool:
-    """Of the world. Where it stands alone, many a rare one is the name of a place, a firm or a family."""
-    return _is_common_first_name(word) or unaccented(word).translate(_LATIN) in _rare_first_names()
+def _is_rare_first_name(word: str) -> bool:
+    """Where it stands alone, many a one is the name of a place, a firm or a family."""
+    return unaccented(word).translate(_LATIN) in _rare_first_names()
 
 
 @cache
