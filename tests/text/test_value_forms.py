@@ -506,6 +506,7 @@ def test_labelled_names_in_all_scripts(script: str) -> None:
         ("Patient: Anna Young. She coughs.", "Young people cough more."),
         ("Patient: Anna Green. She coughs.", "Eat green vegetables. Green ones are best."),
         ("Patient: Will Brook. He will wade a brook.", "Will he go by the brook?"),
+        ("Re: Case Number: CASE-430", "case_number: 4982"),
         ("Re: Return Policy. A return follows the policy.", "Our return policy is short."),
         ("From: The Kitchen\nSoup at noon.", "soup from the kitchen"),
         ("Patient: Tobias Quillmere.", "The ferries are fine."),

@@ -98,9 +98,10 @@ def find(text: str) -> Iterator[Mention]:
     lowered: frozenset[str] | None = None
     for match in _LABELLED.finditer(text):
         if match["any"]:
-            # 'Re: Return Policy' names nobody where the text has a return and a policy.
+            # 'Re: Return Policy' names nobody where the text has a return and a policy, 'Re: Case Number' never does.
             lowered = lowered_words(text) if lowered is None else lowered
-            if lowered.issuperset(words(match.group())):
+            known = lowered | _ordinary_words() if match["any"].casefold() == "re" else lowered
+            if known.issuperset(words(match.group())):
                 continue
         if match["last"]:
             value = normal(f"{match['given']} {match['last']}")
