@@ -184,8 +184,10 @@ def test_a_damaged_run_is_named(cli: Call, measure: Call, tmp_path: Path) -> Non
 def test_no_traceback_in_a_process_of_its_own(command: Call, note: Path) -> None:
     given = ("influence", "--model", "toy", "--context-file", note, "--query", "Who?")
     ended = command(*given, "--response", b"\xff".decode(errors="surrogateescape"))
-    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
-    assert "response is no valid Unicode" in ended.stderr
+    # A slow machine also says what it is doing.
+    *_, problem = ended.stderr.splitlines()
+    assert (ended.returncode, ended.stdout, "Traceback" in ended.stderr) == (2, "", False)
+    assert "response is no valid Unicode" in problem
 
 
 def test_an_unknown_precision_or_device(cli: Call, note: Path, byte_model: tuple[Any, Any], tmp_path: Path) -> None:

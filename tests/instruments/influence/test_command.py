@@ -34,7 +34,8 @@ def test_json_is_one_object_and_nothing_else(measure: Call) -> None:
     assert case["whole_nats"] > 0
     (warning,) = case["warnings"]
     assert "--group" in warning
-    assert ended.err.startswith("run: runs/influence-")
+    # A slow machine also says what it is doing.
+    assert ended.err.splitlines()[-1].startswith("run: runs/influence-")
     assert ended.err.count("\n") == 1
 
 

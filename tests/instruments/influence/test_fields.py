@@ -120,6 +120,7 @@ def test_what_the_context_raised_is_other_content_where_the_field_did_not() -> N
     ("record", "piece", "is_name"),
     [
         ({"settlement_amount": 8541555, "x": 1}, "settlement_amount", True),
+        ({"settlement_date": "May 3", "amount_due": 12}, "settlement_date", True),
         # Words that a value has too may be the value.
         ({"settlement_amount": 8541555, "note": "settlement amounts of May"}, "settlement_amount", False),
         ({"settlement_amount": 8541555, "note": "It rained."}, "note", False),

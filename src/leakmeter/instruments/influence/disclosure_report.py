@@ -24,7 +24,7 @@ from leakmeter.text.entities.values import RECOGNISED
 
 _ORIGINS: Final = 8
 """Documents, or pieces, of a disclosure that a cell names."""
-_LISTED: Final = 8
+_IDS: Final = 3
 """Cases that a piece of advice names."""
 _WORDS: Final = 160
 """Characters of the words of a disclosure that are shown whole."""
@@ -211,7 +211,7 @@ def ids_of(cases: Sequence[InfluenceResult], n: int) -> tuple[str | b.Untrusted,
     """The ids of some of n cases, in brackets; none where n is 1."""
     if n == 1:
         return ()
-    n_shown = n_listed(len(cases), _LISTED)
+    n_shown = n_listed(len(cases), _IDS)
     more = f" and {len(cases) - n_shown:,} more)" if len(cases) > n_shown else ")"
     return (" (", *b.joined(b.Untrusted(case.id, 24) for case in cases[:n_shown]), more)
 

@@ -18,7 +18,7 @@ numbers are those of context influence, token by token.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -260,9 +260,16 @@ def _names_field(disclosure: Disclosure, fields: Sequence[Field]) -> bool:
     own = [field for of_source in of_sources for field in of_source]
     if not said or not all(of_sources) or any(field.kind == "boolean" or len(parts_of(field.key)) < 2 for field in own):
         return False
-    keys = {matching.folded(part) for field in own for part in parts_of(field.key)}
     values = {word for field in fields for word, _, _ in matching.words(field.text)}
-    return said.isdisjoint(values) and said <= keys | {f"{key}s" for key in keys}
+    # Beside its own fields it may name others of the record.
+    named = (field for field in fields if len(parts_of(field.key)) > 1)
+    return said.isdisjoint(values) and not said.isdisjoint(_key_words(own)) and said <= _key_words(named)
+
+
+def _key_words(fields: Iterable[Field]) -> set[str]:
+    """The words of keys, folded, and their plurals."""
+    words = {matching.folded(part) for field in fields for part in parts_of(field.key)}
+    return words | {f"{word}s" for word in words}
 
 
 def disclosures(texts: Texts, series: PieceSeries) -> tuple[Disclosure, ...]:

@@ -231,9 +231,6 @@ def narrowing_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
     for beside, sentence in _FRONT_OF.items():
         if some := [case for case in held[beside] if found(case)]:
             yield sentence.format(responses=_of_these(some, cases))
-    last = Counter(case.steps.last for case in cases if case.steps is not None)
-    if last and len(cases) > 1:
-        yield _STEPWISE.format(n=last.total(), **{name: last[name] for name in ("whole", "controls", "pieces")})
     if not any(map(personal, cases)):
         yield _not_searched(cases)
 
@@ -255,6 +252,10 @@ def unmeasured(case: InfluenceResult) -> Iterator[str]:
 # ---- one click away -------------------------------------------------------------------------------------------------
 def explained(cases: Sequence[InfluenceResult]) -> Iterator[b.Text]:
     """How it was found, and where nobody looked."""
+    last = Counter(case.steps.last for case in cases if case.steps is not None)
+    if last and len(cases) > 1:
+        steps = {name: last[name] for name in ("whole", "controls", "pieces")}
+        yield b.Text(_STEPWISE.format(n=last.total(), **steps), "soft")
     held = _held_against(cases)
     for beside, sentence in _BEHIND.items():
         if some := held[beside]:
