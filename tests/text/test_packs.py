@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +17,7 @@ from leakmeter.core.case import Case, Document
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
-from leakmeter.text.entities import values
+from leakmeter.text.entities import packs, values
 from leakmeter.text.entities.find import find as find_entities
 from leakmeter.text.entities.packs import pack, search
 from leakmeter.text.entities.packs.checksums import CHECKSUMS
@@ -38,6 +39,13 @@ counter_examples = ["The pier is closed."]
 @pytest.mark.parametrize("rule", RULES)
 def test_a_recogniser_holds_what_its_examples_say(rule: PackRule) -> None:
     assert pack.failure(rule) is None
+
+
+@pytest.mark.parametrize("name", [one.name for one in pack.own() if not any(rule.is_meaning for rule in one.rules)])
+def test_a_pack_of_ours_is_a_pack_that_a_user_may_give(name: str) -> None:
+    # What is asked of patterns of users is not asked of ours at each start.
+    text = (resources.files(packs) / name).read_text(encoding="utf-8")
+    assert len(pack.rules_of([f"# {name!r}\n{text}"])) == text.count("\n[[recogniser]]")
 
 
 def test_thirty_secrets_and_ten_identifiers_with_checksums_are_known_by_name() -> None:

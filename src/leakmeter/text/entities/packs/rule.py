@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import regex
@@ -53,19 +54,30 @@ class PackRule:
     """Words, as `lower` writes them."""
     inner: str
     """What is asked of the characters from where a value begins."""
-    compiled: regex.Pattern[str]
-    """The same where it may begin; 'whole' is all that it matches."""
+    whole: str
+    """The same where it may begin, as the group 'whole'."""
     near: int
-    behind_word: regex.Pattern[str]
-    """The same, up to `near` characters from where it is asked."""
     to_digit: int | None
     """Characters before its first digit at most, one of a few numbers; None of a value without a digit so early."""
-    near_digit: regex.Pattern[str]
-    """The same, up to `to_digit` characters from where it is asked."""
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
     seconds: float | None
     """That a search may take; None without a limit."""
+
+    # Compiled when a text is first asked: most recognisers are asked of no place of it.
+    @property
+    def compiled(self) -> regex.Pattern[str]:
+        return _compiled(self.whole)
+
+    @property
+    def behind_word(self) -> regex.Pattern[str]:
+        """Up to `near` characters from where it is asked."""
+        return _within(self.near, self.whole)
+
+    @property
+    def near_digit(self) -> regex.Pattern[str]:
+        """Up to `to_digit` characters from where it is asked."""
+        return _within(self.to_digit or 0, self.whole)
 
     @property
     def is_of_digits(self) -> bool:
@@ -105,12 +117,13 @@ def rule_of(entry: Any, where: str, seconds: float | None) -> PackRule:
         raise UsageError(f"{where}: 'pattern' has to be a text, or 'words' a list of texts")
     n_before = size_of(source, f"{where}: the pattern").to_digit
     to_digit = None if n_before is None else next((most for most in _TO_DIGIT if n_before <= most), None)
-    alone = pattern.compiled(source, f"{where}: the pattern", is_bounded=True)
-    if not texts["starts"] and alone.fullmatch("") is not None:
-        raise UsageError(f"{where}: the pattern matches the empty text; it has to need a character at least")
+    # Those of leakmeter are tested, and take a second of every start.
+    if seconds is not None:
+        alone = pattern.compiled(source, f"{where}: the pattern", is_bounded=True)
+        if not texts["starts"] and alone.fullmatch("") is not None:
+            raise UsageError(f"{where}: the pattern matches the empty text; it has to need a character at least")
     starts = "|".join(regex.escape(start) for start in sorted(texts["starts"], key=len, reverse=True))
     inner = rf"(?:{starts})(?:{source}){_ENDS}"
-    whole = rf"{BEGINS}(?P<whole>{inner})"
     return PackRule(
         kind=kind,
         checksum=checksum,
@@ -120,11 +133,9 @@ def rule_of(entry: Any, where: str, seconds: float | None) -> PackRule:
         before=tuple(map(lower, texts["before"])),
         after=tuple(map(lower, texts["after"])),
         inner=inner,
-        compiled=regex.compile(whole),
+        whole=rf"{BEGINS}(?P<whole>{inner})",
         near=near,
-        behind_word=_within(near, whole),
         to_digit=to_digit,
-        near_digit=_within(to_digit or 0, whole),
         examples=texts["examples"],
         counter_examples=texts["counter_examples"],
         seconds=seconds,
@@ -138,6 +149,12 @@ def _of_words(words: Sequence[str]) -> str:
     return rf"(?i:{alternatives})"
 
 
+@cache
+def _compiled(whole: str) -> regex.Pattern[str]:
+    return regex.compile(whole)
+
+
+@cache
 def _within(n_characters: int, whole: str) -> regex.Pattern[str]:
     return regex.compile(rf"(?s:.{{0,{n_characters}}}?){whole}")
 
