@@ -201,6 +201,7 @@ _EXTREMES: Final = {
 """What the rows with the smallest and the largest value say, by whether their intervals overlap and by how many factors
 the rows have. Intervals that overlap do not show that nothing changes."""
 _ADVICE: Final = {
+    "none": ("No intervals", "give more records (--set): with too few, no number says how sure it is"),
     "one": ("One row", "measure it beside other settings (--set), which show what it depends on"),
     "beyond": (
         "Intervals that do not overlap",
@@ -224,11 +225,11 @@ class Extremes:
 
 def extremes(table: ReadableTable, rows: Sequence[StudyRow], columns: StudyColumns) -> Extremes:
     """With what the first column that has intervals changes, from its smallest value to its largest, and whether that
-    is more than their intervals; empty where no column has one."""
+    is more than their intervals; empty without rows."""
     names = shown_names(rows, columns)
     name = next((name for name in names if any(_interval(row, name) for row in rows)), None)
     if name is None:
-        return Extremes()
+        return Extremes("No finding: no row has an interval.", _ADVICE["none"]) if rows else Extremes()
     column = names.index(name)
     matched = [
         (float(row[name]), ends, cells)

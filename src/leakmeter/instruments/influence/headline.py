@@ -96,7 +96,7 @@ def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
     leaking = [(case, some) for case, some in zip(cases, leaks, strict=True) if some]
     leaking.sort(key=lambda row: -(shown_nats(row[1][0]) or 0.0))
     doubts = [why for case in cases if (why := doubt(case)) is not None]
-    noun = noun_of(cases) if any(case.channel for case in cases) else "response"
+    noun = noun_of(cases)
     where = f"{scope(cases)}{_repeated(cases)}"
     state: _State = "disclosed" if leaking else "doubtful" if doubts else "none"
     if state == "none" and (where or any(map(_is_partly_known, cases))):
@@ -194,10 +194,11 @@ def _strength_and_origin(case: InfluenceResult, disclosure: Disclosure) -> tuple
 
 
 def noun_of(cases: Sequence[InfluenceResult]) -> str:
-    """What responses of one channel are called; 'response' of one answer a conversation, 'emission' of several
-    channels."""
+    """What responses of one channel are called; 'response' without channels, or of one answer a conversation,
+    'emission' of several channels."""
     channels = {case.channel or "answer" for case in cases}
-    if channels == {"answer"} and len({case.conversation for case in cases}) == len(cases):
+    is_one_each = channels == {"answer"} and len({case.conversation for case in cases}) == len(cases)
+    if is_one_each or not any(case.channel for case in cases):
         return "response"
     return _NOUNS.get(channels.pop(), "response") if len(channels) == 1 else _EMISSION
 

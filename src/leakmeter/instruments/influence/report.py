@@ -20,7 +20,7 @@ from leakmeter.instruments.influence import (
 )
 from leakmeter.instruments.influence.attribution import FINDING, POSTERIOR, SURROGATE
 from leakmeter.instruments.influence.disclosures import LEAST_NATS
-from leakmeter.instruments.influence.headline import headline
+from leakmeter.instruments.influence.headline import headline, noun_of
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
@@ -152,7 +152,7 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
             for (case, n_cut), weight in zip(of_list, weights, strict=True)
         ],
         index=b.heads(shown),
-        index_caption="Responses by what they disclose, then by nats" if several else "",
+        index_caption=f"{noun_of(cases).capitalize()}s by what they disclose, then by nats" if several else "",
         sections_left_out="that disclose less",
         notes=_notes(cases, shared if several else {}),
         guide_to="piece",

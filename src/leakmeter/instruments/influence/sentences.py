@@ -130,12 +130,11 @@ def of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
     # Those that were held against an irrelevant text because of what was found are no sample of all.
     held = [case for case in cases if case.steps is None or case.steps.in_placebo_sample]
     above = sum(map(findings.is_finding, held))
-    nouns = f"{noun_of(cases)}s" if any(case.channel for case in cases) else "responses"
     given = "" if any(case.response.sampled for case in cases) else "given "
     yield _EFFECT_OF_ALL.format(
         contexts=whole(cases, "s"),
         n=len(cases),
-        responses=f"{given}{nouns}",
+        responses=f"{given}{noun_of(cases)}s",
         mean=mean_text(values),
         most=nats_text(max(values)),
         above=above,
@@ -213,11 +212,11 @@ def narrowing(cases: Sequence[InfluenceResult], n_cut: int) -> Iterator[b.Phrase
     saying = [case for case in cases if retold(case)]
     if saying:
         spans = counted(sum(len(retold(case)) for case in saying), "span")
-        of_all_cases = f"{len(saying):,} of {counted(len(cases), 'response')}"
+        of_all_cases = f"{len(saying):,} of {counted(len(cases), noun_of(cases))}"
         yield (_RETOLD if len(cases) > 1 else _RETOLD_OF_ONE).format(spans=spans, cases=of_all_cases)
     if nowhere := [case for case in cases if has_unexplained(case)]:
         has = plural(len(nowhere), "has", "have")
-        yield (counted(len(nowhere), "response"), *ids_of(nowhere, len(cases)), f" {has} {NOWHERE}.")
+        yield (counted(len(nowhere), noun_of(cases)), *ids_of(nowhere, len(cases)), f" {has} {NOWHERE}.")
     yield from permitted.further(cases)
     if n_cut:
         spans = counted(n_cut, "further span" if saying else "span")
@@ -283,8 +282,8 @@ def _held_against(cases: Sequence[InfluenceResult]) -> dict[_Beside, list[Influe
 def _of_these(some: Sequence[InfluenceResult], cases: Sequence[InfluenceResult]) -> str:
     """'Each response was', 'The response was', '3 of 10 responses were'."""
     if len(some) == len(cases):
-        return plural(len(cases), "The response was", "Each response was")
-    return f"{len(some):,} of {len(cases):,} responses {plural(len(some), 'was', 'were')}"
+        return f"{plural(len(cases), 'The', 'Each')} {noun_of(cases)} was"
+    return f"{len(some):,} of {len(cases):,} {noun_of(cases)}s {plural(len(some), 'was', 'were')}"
 
 
 def _of_records(cases: Sequence[InfluenceResult]) -> str:
