@@ -145,6 +145,9 @@ def test_the_headline_counts_those_who_may_not_those_who_may_and_those_of_whom_i
     unsure = headline(list(measured(policy, None)))
     assert unsure.verdict == ""
     assert b.plain(unsure.text).endswith("; of 2 it is not known whether they may.")
+    # Behind what recipients may not know it is a sentence of its own.
+    both = next(block for block in measured(policy, BOB, None).report().blocks if isinstance(block, b.Headline))
+    assert b.plain(both.text).endswith(". Of 2 it is not known whether they may.")
 
 
 def test_a_rule_that_fits_nothing_is_told_and_which_fact_is_missing(policy: str) -> None:

@@ -113,7 +113,7 @@ def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
         whom=plural(n_leaks, permitted.ONE_MAY_NOT, permitted.MAY_NOT),
         what=_of_case(cases[0]) if is_alone else (_of_emissions if noun == _EMISSION else _of_cases)(leaking, sections),
         why=doubts[0] if doubts else "",
-        rest=_REST[state].format(rest=rest) if rest else "",
+        rest=_REST[state].format(rest=f"{rest[0].upper()}{rest[1:]}" if leaking else rest) if rest else "",
     )
     of_channel = f"In {noun}s: " if is_judged and noun in _NOUNS.values() else ""
     verdict: Literal["bad", "good", ""] = "bad" if leaking else "good" if _is_calm(cases, state) else ""
