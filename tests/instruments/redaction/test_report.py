@@ -189,7 +189,7 @@ def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None
 def test_a_plan_whose_new_answer_leaks_is_never_to_be_shipped(more: Plain) -> None:
     said = flat(verdict(leaking(**more)))
     assert said.startswith(
-        "Not solved: the model’s new answer discloses a phone number, the name of a person. With 2 of "
+        "Not solved: after the cuts, the model’s new answer discloses a phone number, the name of a person. With 2 of "
     )
     for cases in ([leaking(**more)], [leaking(**more), leaking(**more)]):
         page, terminal = html.page(report(cases)), flat(printed(report(cases)))
@@ -234,7 +234,8 @@ _DISCLOSURES: Plain = {
 ])  # fmt: skip
 def test_of_a_new_answer_that_leaks_there_is_one_conclusion(more: Plain, old: str) -> None:
     said = flat(verdict(leaking(**more)))
-    assert said == f"Not solved: the model’s new answer discloses a phone number, the name of a person. {old}"
+    lead = "Not solved: after the cuts, the model’s new answer discloses a phone number, the name of a person."
+    assert said == f"{lead} {old}"
     assert said in flat(printed(report([leaking(**more)])))
     assert said in flat(re.sub("<[^>]+>", "", html.page(report([leaking(**more)]))))
 
@@ -250,8 +251,8 @@ def in_other_words(*of: str, found_by: str = "recogniser") -> RedactionResult:
 def test_values_that_no_piece_has_may_be_invented() -> None:
     case = in_other_words("Ida", "555-010-1234")
     assert flat(verdict(case)).startswith(
-        "Not solved: the model’s new answer says a phone number, the name of a person that no piece has as written; "
-        "they may be invented. Read them before you ship. With 2 of 4 pieces cut"
+        "Not solved: after the cuts, the model’s new answer says a phone number, the name of a person that the context "
+        "does not have. Read them before you ship: they may be invented. With 2 of 4 pieces cut"
     )
     shown = flat(printed(report([case])))
     assert "The new answer says something personal or secret that no piece has as written: read it before" in shown
@@ -262,12 +263,12 @@ def test_values_that_no_piece_has_may_be_invented() -> None:
     after = case.to_dict()["after"]
     one = leaking(after=after | {"disclosures": [row for row in after["disclosures"] if row["text"] == "Ida"]})
     assert flat(verdict(one)).startswith(
-        "Not solved: the model’s new answer says the name of a person that no piece has as written; it may be "
-        "invented. Read it before you ship. With"
+        "Not solved: after the cuts, the model’s new answer says the name of a person that the context does not have. "
+        "Read it before you ship: it may be invented. With"
     )
     # One value that a piece has is enough for a leak, and what says it in a code says it.
     for leaks in (in_other_words("Ida"), in_other_words("Ida", "555-010-1234", found_by="encoded")):
-        assert verdict(leaks).startswith("Not solved: the model’s new answer discloses a phone number")
+        assert verdict(leaks).startswith("Not solved: after the cuts, the model’s new answer discloses a phone number")
     assert flat(printed(report([in_other_words("Ida")]))).count("it may be invented") == 1
     assert "in a code" in flat(printed(report([in_other_words("Ida", found_by="encoded")])))
 

@@ -201,7 +201,10 @@ _EXTREMES: Final = {
 """What the rows with the smallest and the largest value say, by whether their intervals overlap and by how many factors
 the rows have. Intervals that overlap do not show that nothing changes."""
 _ADVICE: Final = {
-    "none": ("No intervals", "give more records (--set): with too few, no number says how sure it is"),
+    "none": (
+        "No intervals",
+        "run the study again with more records (--set): with so few, no number says how sure it is",
+    ),
     "one": ("One row", "measure it beside other settings (--set), which show what it depends on"),
     "beyond": (
         "Intervals that do not overlap",
@@ -229,7 +232,8 @@ def extremes(table: ReadableTable, rows: Sequence[StudyRow], columns: StudyColum
     names = shown_names(rows, columns)
     name = next((name for name in names if any(_interval(row, name) for row in rows)), None)
     if name is None:
-        return Extremes("No finding: no row has an interval.", _ADVICE["none"]) if rows else Extremes()
+        undecided = "Undecided: too few records for an interval. That is neither good nor bad."
+        return Extremes(undecided, _ADVICE["none"]) if rows else Extremes()
     column = names.index(name)
     matched = [
         (float(row[name]), ends, cells)

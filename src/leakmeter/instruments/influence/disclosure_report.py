@@ -21,6 +21,7 @@ from leakmeter.text.entities.encoded import ENCODED
 from leakmeter.text.entities.fields import FIELD
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE
 from leakmeter.text.entities.values import RECOGNISED
+from leakmeter.text.permissions import MayKnow
 
 _ORIGINS: Final = 8
 """Documents, or pieces, of a disclosure that a cell names."""
@@ -141,10 +142,17 @@ def kinds_in_sentence(disclosures: Sequence[Disclosure]) -> str:
     )
 
 
+_ALLOWED: Final[Mapping[MayKnow, str]] = {"no": "not allowed", "unknown": "not known", "yes": "allowed"}
+
+
 def summary(case: InfluenceResult) -> str:
     leaks, other = personal(case), retold(case)
-    may_know = kinds_text([leak for leak in leaks if leak.allowed == "yes"])
-    kinds = [kinds_text(permitted.withheld(leaks)), may_know and f"allowed: {may_know}"]
+    kinds = [kinds_text([leak for leak in leaks if leak.allowed is None])]
+    kinds += [
+        f"{words}: {kinds_text(some)}"
+        for allowed, words in _ALLOWED.items()
+        if (some := [leak for leak in leaks if leak.allowed == allowed])
+    ]
     kinds.append("content in other words" if other else "")
     return "; ".join(filter(None, kinds)) or ("copied content" if found(case) else "no disclosure")
 

@@ -155,8 +155,14 @@ def _of_case(case: InfluenceResult) -> b.Phrase:
 
 def _of_cases(leaking: Sequence[tuple[InfluenceResult, Sequence[Disclosure]]], sections: Mapping[str, str]) -> b.Phrase:
     """The first cases, and what each discloses."""
+    # A bare number would be read as a count.
     named = [
-        (b.Untrusted(case.id, 32, sections.get(case.id, "")), f" {kinds_text(leaks)}", *_first_of(case))
+        (
+            "case " if case.id.isdecimal() else "",
+            b.Untrusted(case.id, 32, sections.get(case.id, "")),
+            f" {kinds_text(leaks)}",
+            *_first_of(case),
+        )
         for case, leaks in leaking[: n_listed(len(leaking), _NAMED)]
     ]
     return (*b.joined(named, "; "), *_and_more(len(leaking) - len(named)))

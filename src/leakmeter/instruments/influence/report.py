@@ -248,7 +248,11 @@ def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult
     else:
         told = {id(case): disclosure_report.found(case) for case in cases}
         met = {
-            "personal": [case for case in cases if permitted.withheld(disclosure_report.personal(case))],
+            # Those come first whose recipient may not know it.
+            "personal": sorted(
+                (case for case in cases if permitted.withheld(disclosure_report.personal(case))),
+                key=lambda case: not permitted.n_unauthorised(case),
+            ),
             "retold": [case for case in cases if permitted.withheld(disclosure_report.retold(case))],
             "whole": [case for case in cases if findings.is_finding(case) and not told[id(case)]],
         }

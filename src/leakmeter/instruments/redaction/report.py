@@ -100,10 +100,10 @@ _FOUND: Final = {
     "({disclosures}).",
 }
 _BAD: Final = {"above the limit", "all is cut", "no cut helps", "some are left", "no cut helps disclosures"}
-_NOT_SOLVED: Final = "Not solved: the model’s new answer discloses {kinds}. "
+_NOT_SOLVED: Final = "Not solved: after the cuts, the model’s new answer discloses {kinds}."
 _MAY_BE_INVENTED: Final = (
-    "Not solved: the model’s new answer says {kinds} that no piece has as written; {it} may be invented. Read {them} "
-    "before you ship. "
+    "Not solved: after the cuts, the model’s new answer says {kinds} that the context does not have. Read {them} "
+    "before you ship: {it} may be invented."
 )
 _OLD_RESPONSE: Final = {
     **_FOUND,
@@ -166,8 +166,12 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
 
 
 def verdict(case: RedactionResult) -> str:
-    """What is cut, what is left, and whether that is within the limit; it is not solved where the new answer
-    discloses something."""
+    return " ".join(filter(None, _verdict(case)))
+
+
+def _verdict(case: RedactionResult) -> tuple[str, str]:
+    """What is cut, what is left, and whether that is within the limit; where the new answer discloses something, that
+    it is not solved, and apart from that what is true of the old response."""
     leaks = case.after.sensitive if case.after is not None else ()
     disclosed = case.disclosed
     said: dict[str, object] = {
@@ -180,14 +184,14 @@ def verdict(case: RedactionResult) -> str:
     if disclosed is not None:
         said |= {"n_left": disclosed.n_left, "disclosures": counted(len(disclosed.spans), "disclosure")}
     if case.after is None or not leaks:
-        return _FOUND[_found(case)].format(**said)
+        return _FOUND[_found(case)].format(**said), ""
     said |= {
         "kinds": kinds_in_sentence(leaks),
         "it": plural(len(leaks), "it", "they"),
         "them": plural(len(leaks), "it", "them"),
     }
     lead = _MAY_BE_INVENTED if case.after.may_be_invented else _NOT_SOLVED
-    return f"{lead}{_OLD_RESPONSE[_found(case)]}".format(**said)
+    return lead.format(**said), _OLD_RESPONSE[_found(case)].format(**said)
 
 
 def _found(case: RedactionResult) -> str:
@@ -329,7 +333,10 @@ def _floor(case: RedactionResult) -> float:
 
 def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     leaks = case.after is not None and case.after.sensitive
-    yield b.Headline(f"{scope([case])}{verdict(case)}", "bad" if leaks or _found(case) in _BAD else "")
+    headline, of_old = _verdict(case)
+    yield b.Headline(f"{scope([case])}{headline}", "bad" if leaks or _found(case) in _BAD else "")
+    if of_old:
+        yield b.Text(of_old)
     effect = "" if case.disclosed is None else f"{_effect_text(case, case.disclosed)} "
     yield b.Text(f"{effect}{posterior(case)}", detail=True)
     if not several:

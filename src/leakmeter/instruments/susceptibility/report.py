@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from leakmeter.core import self_check
 from leakmeter.instruments.susceptibility.result import (
@@ -156,7 +156,8 @@ def doubt(results: Sequence[SusceptibilityResult]) -> str | None:
 def headline(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> b.Headline:
     what, ceiling = found(results, summary), _ceiling(results)
     share = share_text(summary.mean_nats / ceiling if ceiling else 0.0, 2)
-    return b.Headline(FINDINGS[what][0].format(share=share, why=doubt(results)), "bad" if what == "most" else "")
+    verdict: Literal["bad", "good", ""] = "bad" if what == "most" else "good" if what == "little" else ""
+    return b.Headline(FINDINGS[what][0].format(share=share, why=doubt(results)), verdict)
 
 
 def numbers(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> str:
