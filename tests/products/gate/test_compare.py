@@ -88,6 +88,26 @@ def test_a_comparison_begins_with_its_verdict() -> None:
     assert said(run([None]), run([None])) == "No verdict: A and B have no number that can be tested."
 
 
+def test_what_an_average_hides_is_named() -> None:
+    rows = [("influence.disclosures", "leak"), ("influence.disclosures.personal", "leak"), ("tokens", "neither")]
+    comparison = {
+        "incomparable": "", "n_pairs": 30,
+        "quantities": [
+            {"quantity": name, "unit": "disclosures", "worse": "more", "sense": sense, "p_value": 0.5,
+             "verdict": "no finding"} for name, sense in rows
+        ],
+        "changed": [
+            {"id": id_, "numbers": [
+                {"quantity": name, "unit": "disclosures", "first": first, "second": 2.0} for name, _ in rows
+            ]} for id_, first in (("a", 0.0), ("b", 1.0), ("c", 0.0))
+        ],
+    }  # fmt: skip
+    told = comparison_headline(comparison)
+    each = "influence.disclosures.personal 0 → 2 in case {}"
+    assert told.endswith(f" New in B: {each.format('a')}; {each.format('c')}.")
+    assert "New in" not in comparison_headline({**comparison, "changed": comparison["changed"][1:2]})
+
+
 def test_what_to_do_follows_from_what_moved() -> None:
     def verdict(first: MeasuredCases, second: MeasuredCases) -> str:
         return comparison_outcome(compare(first, second).to_dict())

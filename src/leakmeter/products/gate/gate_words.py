@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 from xml.etree import ElementTree
 
-from leakmeter.core.plain import counted, excerpt
+from leakmeter.core.plain import counted, excerpt, n_listed
 from leakmeter.core.quantity import COUNTED, SHARE_OF_CASES, Check, Counterexample, Number, Quantity
 from leakmeter.core.record import JsonObject
 from leakmeter.report.scale import nats_in, nats_text
@@ -23,6 +23,8 @@ _ALLOWED: Final = {"<=": "allowed", "<": "allowed below", ">=": "asked for", ">"
 _BEYOND: Final = {"<=": "more than", "<": "not below", ">=": "less than", ">": "not above"}
 _VALUE_AT_MOST: Final = 60
 _ID_AT_MOST: Final = 40
+_NEW: Final = 3
+"""Counts that were none, of those that a headline names."""
 
 
 def number_text(number: Number) -> str:
@@ -232,7 +234,32 @@ def comparison_headline(comparison: JsonObject, first: str = "A", second: str = 
     cases = counted(pairs, "case")
     opening = _CHANGED.format(changed=changed, cases=cases) if changed else _UNCHANGED.format(cases=cases)
     few = _FEW.format(cases=cases) if pairs < FEWEST_FOR_INTERVAL else ""
-    return f"{opening}{second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{few}"
+    new = _new(comparison)
+    told = "" if not new else f" New in {second}: {'; '.join(new)}."
+    return f"{opening}{second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{told}{few}"
+
+
+def _new(comparison: JsonObject) -> list[str]:
+    """The first cases of which something is counted that was not there before, where more of it is worse: an average
+    hides them."""
+    counted_ones = {
+        row["quantity"]
+        for row in comparison["quantities"]
+        if row["worse"] == "more" and row["sense"] == "leak" and row["unit"] in COUNTED
+    }
+    risen = []
+    for case in comparison["changed"]:
+        numbers = [number for number in case["numbers"] if number["first"] == 0 < number["second"]]
+        # Of several the narrowest: 'influence.disclosures.personal' says more than 'influence.disclosures'.
+        number = max(
+            (number for number in numbers if number["quantity"] in counted_ones),
+            key=lambda number: len(number["quantity"]),
+            default=None,
+        )
+        if number is not None:
+            risen.append(f"{changed_text(number)} in case {excerpt(case['id'], _ID_AT_MOST)}")
+    n = n_listed(len(risen), _NEW)
+    return [*risen[:n], *([f"and {len(risen) - n:,} more"] if len(risen) > n else [])]
 
 
 def comparison_outcome(comparison: JsonObject) -> ComparisonOutcome:
