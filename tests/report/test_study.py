@@ -101,7 +101,9 @@ def test_a_page_begins_with_what_was_found() -> None:
     ]
     few, many = "0.0010 nats (model b)", "0.0020 nats (model a)"
     assert flat(headline(small)) == f"τ̂ changes with model: from {few} to {many}, beyond the intervals."
-    assert headline([{"model": "m"}]) == "Undecided: too few records for an interval. That is neither good nor bad."
+    assert headline([{"model": "m"}]) == ""
+    few = [{"model": "m", "nats": 1.0, "nats_low": float("nan"), "nats_high": float("nan")}]
+    assert headline(few) == "Undecided: too few records for an interval. That is neither good nor bad."
     assert headline(rows, findings=("nothing was found",), about=["seed 0"]) == "nothing was found"
     page = page_of(tables_of(rows, about=["seed 0"]))
     assert page.count("leakmeter study run") == 1

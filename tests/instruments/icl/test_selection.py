@@ -54,7 +54,7 @@ from leakmeter.instruments.icl.selection import (
     selection_directory,
     selection_of,
 )
-from leakmeter.instruments.icl.selection_report import report, round_line, sentences
+from leakmeter.instruments.icl.selection_report import SELECTION, report, round_line, sentences
 from leakmeter.report import blocks as b
 from leakmeter.report import markdown
 from leakmeter.stats.ranks import signed_rank_p
@@ -461,6 +461,11 @@ def test_everything_fits_80_columns_and_nothing_is_obeyed(verdict: str, nats: fl
 def test_what_a_report_says_is_as_reviewed() -> None:
     made = report(told(n_too_long=3), command="leakmeter icl select")
     assert_as_reviewed(SNAPSHOTS / "selection.txt", made, with_page=False)
+
+
+def test_fewer_queries_than_advice_names_cannot_show_that_answers_are_as_good() -> None:
+    assert difference_of_shares(0, 0, 53)[0] < -0.05 <= difference_of_shares(0, 0, 54)[0]
+    assert "54 that answer the same" in SELECTION["unclear"][1][1]
 
 
 def test_words_follow_the_verdict() -> None:

@@ -252,10 +252,13 @@ def test_values_that_no_piece_has_may_be_invented() -> None:
     case = in_other_words("Ida", "555-010-1234")
     assert flat(verdict(case)).startswith(
         "Not solved: after the cuts, the model’s new answer says a phone number, the name of a person that the context "
-        "does not have. Read them before you ship: they may be invented. With 2 of 4 pieces cut"
+        "does not have in these words. Read them before you ship: they may be invented. With 2 of 4 pieces cut"
     )
     shown = flat(printed(report([case])))
-    assert "The new answer says something personal or secret that no piece has as written: read it before" in shown
+    assert (
+        "The new answer says something personal or secret that the context does not have in these words: read it before"
+        in shown
+    )
     assert "do not ship" not in shown
     assert shown.count("it may be invented") == 2
     (found,) = (block for block in report([case]).sections[0].blocks if isinstance(block, b.Headline))
@@ -263,8 +266,8 @@ def test_values_that_no_piece_has_may_be_invented() -> None:
     after = case.to_dict()["after"]
     one = leaking(after=after | {"disclosures": [row for row in after["disclosures"] if row["text"] == "Ida"]})
     assert flat(verdict(one)).startswith(
-        "Not solved: after the cuts, the model’s new answer says the name of a person that the context does not have. "
-        "Read it before you ship: it may be invented. With"
+        "Not solved: after the cuts, the model’s new answer says the name of a person that the context does not have "
+        "in these words. Read it before you ship: it may be invented. With"
     )
     # One value that a piece has is enough for a leak, and what says it in a code says it.
     for leaks in (in_other_words("Ida"), in_other_words("Ida", "555-010-1234", found_by="encoded")):

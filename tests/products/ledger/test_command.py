@@ -141,7 +141,7 @@ def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:
     assert ("2026-03-01" in shown.out, "Alvi" in shown.out) == (True, False)
     assert "Ana Alvi" in cli("ledger", "show", "--subject", "Ana Alvi", "--show-names").out
     told = cli("ledger", "show", "--recipient", "anna")
-    assert (told.code, "anna: 1 answer." in told.out or "anna: 1 answer" in told.out) == (0, True), told.out
+    assert (told.code, "anna: 1 answer" in told.out) == (0, True)
     rows = [json.loads(line) for line in cli("ledger", "show", "--recipient", "anna", "--json").out.splitlines()]
     assert len({row["recipient"] for row in rows}) == 1
     both = cli("ledger", "show", "--recipient", "anna", "--subject", "Ana Alvi")

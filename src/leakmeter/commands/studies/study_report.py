@@ -228,12 +228,14 @@ class Extremes:
 
 def extremes(table: ReadableTable, rows: Sequence[StudyRow], columns: StudyColumns) -> Extremes:
     """With what the first column that has intervals changes, from its smallest value to its largest, and whether that
-    is more than their intervals; empty without rows."""
+    is more than their intervals; empty where no column may have one."""
     names = shown_names(rows, columns)
     name = next((name for name in names if any(_interval(row, name) for row in rows)), None)
     if name is None:
+        if not any(f"{name}_low" in row for row in rows for name in names):
+            return Extremes()
         undecided = "Undecided: too few records for an interval. That is neither good nor bad."
-        return Extremes(undecided, _ADVICE["none"]) if rows else Extremes()
+        return Extremes(undecided, _ADVICE["none"])
     column = names.index(name)
     matched = [
         (float(row[name]), ends, cells)

@@ -23,7 +23,7 @@ from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 _ID_CHARACTERS: Final = 14
 _TEXT_CHARACTERS: Final = 30
 _MOST_ACCURACY_LOST: Final = 0.05
-"""Below this share the new exemplars count as answering as well; advice says it as 5 points."""
+"""Share of right answers that a list may lose, by its interval, and still answer as well; advice says 5 points."""
 _COLUMNS: Final[b.Columns[MeasuredList]] = [
     (b.Column("Move"), lambda measured: _move(measured)),
     (b.Column("ICLInf", "nats"), lambda measured: measured.loss_nats),

@@ -21,7 +21,6 @@ from leakmeter.text.entities.encoded import ENCODED
 from leakmeter.text.entities.fields import FIELD
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE
 from leakmeter.text.entities.values import RECOGNISED
-from leakmeter.text.permissions import MayKnow
 
 _ORIGINS: Final = 8
 """Documents, or pieces, of a disclosure that a cell names."""
@@ -142,15 +141,12 @@ def kinds_in_sentence(disclosures: Sequence[Disclosure]) -> str:
     )
 
 
-_ALLOWED: Final[Mapping[MayKnow, str]] = {"no": "not allowed", "unknown": "not known", "yes": "allowed"}
-
-
 def summary(case: InfluenceResult) -> str:
     leaks, other = personal(case), retold(case)
     kinds = [kinds_text([leak for leak in leaks if leak.allowed is None])]
     kinds += [
         f"{words}: {kinds_text(some)}"
-        for allowed, words in _ALLOWED.items()
+        for allowed, words in permitted.ALLOWED.items()
         if (some := [leak for leak in leaks if leak.allowed == allowed])
     ]
     kinds.append("content in other words" if other else "")

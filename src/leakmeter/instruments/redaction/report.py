@@ -58,7 +58,7 @@ _ADVICE: Final = {
         "do not ship; cut its sources too, or show answers only to people who may read the context",
     ),
     "invented": (
-        "The new answer says something personal or secret that no piece has as written",
+        "The new answer says something personal or secret that the context does not have in these words",
         "read it before you ship; if the model did not invent it, cut more, or show answers only to people who may "
         "read the context",
     ),
@@ -102,8 +102,8 @@ _FOUND: Final = {
 _BAD: Final = {"above the limit", "all is cut", "no cut helps", "some are left", "no cut helps disclosures"}
 _NOT_SOLVED: Final = "Not solved: after the cuts, the model’s new answer discloses {kinds}."
 _MAY_BE_INVENTED: Final = (
-    "Not solved: after the cuts, the model’s new answer says {kinds} that the context does not have. Read {them} "
-    "before you ship: {it} may be invented."
+    "Not solved: after the cuts, the model’s new answer says {kinds} that the context does not have in these words. "
+    "Read {them} before you ship: {it} may be invented."
 )
 _OLD_RESPONSE: Final = {
     **_FOUND,
@@ -166,6 +166,7 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
 
 
 def verdict(case: RedactionResult) -> str:
+    """The sentences of a plan, as `_verdict` has them, in one."""
     return " ".join(filter(None, _verdict(case)))
 
 

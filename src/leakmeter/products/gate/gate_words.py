@@ -199,8 +199,6 @@ COMPARISON_ADVICE: Final[Mapping[ComparisonOutcome, tuple[str, str]]] = {
         "see smaller differences",
     ),
 }
-
-
 _ALIKE: Final = {
     (False, True): "leaks as much as",
     (False, False): "does not differ from",
@@ -235,14 +233,14 @@ def comparison_headline(comparison: JsonObject, first: str = "A", second: str = 
     opening = _CHANGED.format(changed=changed, cases=cases) if changed else _UNCHANGED.format(cases=cases)
     few = _FEW.format(cases=cases) if pairs < FEWEST_FOR_INTERVAL else ""
     new = _new(comparison)
-    told = "" if not new else f" New in {second}: {'; '.join(new)}."
+    told = f" New in {second}: {'; '.join(new)}." if new else ""
     return f"{opening}{second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{told}{few}"
 
 
 def _new(comparison: JsonObject) -> list[str]:
     """The first cases of which something is counted that was not there before, where more of it is worse: an average
     hides them."""
-    counted_ones = {
+    counts = {
         row["quantity"]
         for row in comparison["quantities"]
         if row["worse"] == "more" and row["sense"] == "leak" and row["unit"] in COUNTED
@@ -252,7 +250,7 @@ def _new(comparison: JsonObject) -> list[str]:
         numbers = [number for number in case["numbers"] if number["first"] == 0 < number["second"]]
         # Of several the narrowest: 'influence.disclosures.personal' says more than 'influence.disclosures'.
         number = max(
-            (number for number in numbers if number["quantity"] in counted_ones),
+            (number for number in numbers if number["quantity"] in counts),
             key=lambda number: len(number["quantity"]),
             default=None,
         )

@@ -294,13 +294,14 @@ def _names(text: str, around: str) -> Iterator[Mention]:
         if not words or unaccented(words[-1][2]) in _places() or unaccented(run) in _places():
             continue
         # A rare first name is less sure: it counts beside another name, and where the texts do not write it small.
-        first_names = [
+        rare_are_known = len(words) > 1
+        first_names = (
             i
             for i, (_, _, word) in enumerate(words)
             if _is_common_first_name(word)
-            or (len(words) > 1 and word.casefold() not in lowered and _is_rare_first_name(word))
-        ]
-        first_at = next(iter(first_names), None)
+            or (rare_are_known and word.casefold() not in lowered and _is_rare_first_name(word))
+        )
+        first_at = next(first_names, None)
         if first_at is not None and (len(words) > 1 or not (opens or words[0][2].isupper())):
             # What is rare as a first name may be the family's, behind a first name that nobody knows.
             is_behind_opening = first_at == 1 and opens and _is_common_first_name(words[1][2])
