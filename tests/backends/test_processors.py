@@ -90,7 +90,8 @@ def test_no_token_of_the_vocabulary_ever_passes_the_bound(epsilon: float, temper
 
 
 def test_a_batch_with_left_padding_gives_what_single_rows_give() -> None:
-    model = tiny_model("llama")
+    # In float32 the logits of two computations differ in their last digits, and rare draws make 2.5e-5 nats of that.
+    model = tiny_model("llama", "sdpa", torch.float64)
     width = PROMPT.shape[1]
     ids = torch.zeros((2, width), dtype=torch.int64)
     ids[0], ids[1, -12:] = PROMPT[0], OTHER[0]
@@ -112,8 +113,8 @@ def test_a_batch_with_left_padding_gives_what_single_rows_give() -> None:
         (receipt,) = alone.receipts(whole)
         np.testing.assert_array_equal(receipt.public.tokens, both[row].public.tokens)
         for name in ("weights", "log_probs", "max_losses"):
-            # Worst measured: 2.4e-6.
-            np.testing.assert_allclose(getattr(receipt, name), getattr(both[row], name), rtol=0, atol=2e-5)
+            # Weights are found by bisection. Worst of 792 rows, each of other draws: 4.8e-8.
+            np.testing.assert_allclose(getattr(receipt, name), getattr(both[row], name), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [None, 0.5])
