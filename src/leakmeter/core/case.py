@@ -202,6 +202,10 @@ def conversation_of(case: object) -> str | None:
     return case.emission.conversation if isinstance(case, Case) and case.emission is not None else None
 
 
+def n_context_characters(case: object) -> int:
+    return sum(len(document.text) for document in case.context_documents) if isinstance(case, Case) else 0
+
+
 def emission_texts(case: Case) -> JsonObject | None:
     """What a run keeps of an emission: what it was, and what was said and read since the one before it."""
     emission = case.emission

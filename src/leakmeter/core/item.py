@@ -112,6 +112,10 @@ def measured_together(spans: Iterable[NamedRanges]) -> dict[str, tuple[str, ...]
     return {name: tuple(parts) for name, parts in members.items()}
 
 
+FEW_CASES: Final = 40
+"""Cases of a log that are all measured completely; those of a larger one are measured step by step."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepByStep:
     """How a case is measured that is finished as soon as nothing can be found of it, as many cases of one log are: what

@@ -98,6 +98,8 @@ class Plan:
     cases: LoadedCases[Any]
     group_size: int = 1
     """Cases that are scored together; see `engine.groups`."""
+    one_by_one: bool = False
+    """Whether cases that are measured step by step are scored one by one, since the work may have to end behind any."""
     steps: Sequence[StepByStep | None] = ()
     """Of each case how it is measured, where some are finished as soon as nothing can be found of them; empty where all
     is measured of each."""

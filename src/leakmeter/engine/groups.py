@@ -2,35 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from leakmeter.core.loaded import Plan
 
 MOST_TURNS: Final = 16
 """Emissions of one conversation that are scored together; a longer one is in several groups."""
+MOST_STEPPED: Final = 32
+"""Cases measured step by step that are scored together. Most are finished after few short passes, which a model runs
+faster together, and contexts of other cases that they are held against are run once."""
+MOST_CHARACTERS: Final = 24_000
+"""Of the contexts of such cases: what is measured together is done in some seconds."""
+_FIRST_CHARACTERS: Final = 1_500
+"""Of the first such group: each may have twice as many as the one before, so that the first findings come early."""
 
 
-def groups_of(conversations: Sequence[str | None], size: int = 1) -> list[range]:
-    """The numbers of the cases of each part: so many each; of one each, those of a conversation together.
+def groups_of(
+    conversations: Sequence[str | None], size: int = 1, n_characters: Sequence[int] | None = None
+) -> list[range]:
+    """The numbers of the cases of each part: so many each at most, with those of a conversation together.
 
     Args:
         conversations: of each case the conversation that it is a turn of, or None.
-        size: cases of a part, as a measure needs them.
+        size: cases of a part; a conversation that is longer is a part of its own.
+        n_characters: of each case's context, where parts also end by these.
 
     >>> groups_of([None, "a", "a", "b", None])
     [range(0, 1), range(1, 3), range(3, 4), range(4, 5)]
     >>> groups_of([None] * 5, 2)
     [range(0, 2), range(2, 4), range(4, 5)]
+    >>> groups_of([None, "a", "a", "b", None], 2)
+    [range(0, 1), range(1, 3), range(3, 5)]
+    >>> groups_of([None] * 9, MOST_STEPPED, [1_000] * 9)
+    [range(0, 1), range(1, 4), range(4, 9)]
     """
-    n = len(conversations)
-    if size > 1:
-        return [range(first, min(first + size, n)) for first in range(0, n, size)]
     out: list[range] = []
+    n_used = 0
+    for unit in _units(conversations):
+        n_own = 0 if n_characters is None else sum(n_characters[unit.start : unit.stop])
+        most = min(_FIRST_CHARACTERS << min(len(out) - 1, 16), MOST_CHARACTERS) if out else 0
+        if out and unit.stop - out[-1].start <= size and (n_characters is None or n_used + n_own <= most):
+            out[-1] = range(out[-1].start, unit.stop)
+            n_used += n_own
+        else:
+            out.append(unit)
+            n_used = n_own
+    return out
+
+
+def size_of(plan: Plan, *, is_remote: bool) -> int:
+    """The most cases of a part of this plan's runs. What a server answered is kept answer by answer."""
+    return MOST_STEPPED if plan.steps and not plan.one_by_one and not is_remote else plan.group_size
+
+
+def _units(conversations: Sequence[str | None]) -> Iterator[range]:
+    """Cases that belong together: each alone, and the turns of a conversation."""
     first = 0
     for conversation, cases in groupby(conversations):
-        n_cases = len(list(cases))
+        last = first + len(list(cases))
         step = 1 if conversation is None else MOST_TURNS
-        last = first + n_cases
-        out += [range(at, min(at + step, last)) for at in range(first, last, step)]
+        yield from (range(at, min(at + step, last)) for at in range(first, last, step))
         first = last
-    return out

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core.backend import Backend, check_needs
-from leakmeter.core.case import conversation_of
+from leakmeter.core.case import conversation_of, n_context_characters
 from leakmeter.core.counting import CountingBackend, Counts, count
 from leakmeter.core.item import Prepared
 from leakmeter.core.limits import parse_memory
@@ -21,7 +21,7 @@ from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.core.tree import chunk_of
-from leakmeter.engine.groups import groups_of
+from leakmeter.engine.groups import groups_of, size_of
 from leakmeter.engine.measure import shares, with_noise, with_sampled_noise
 from leakmeter.errors import ModelError
 
@@ -178,10 +178,11 @@ def forecast(
     """What measuring a plan will take, and its cases with the problems of those that cannot be used. Each of a few
     cases is predicted, and each that a server is asked (it may cost money). Of many cases some stand for the others,
     which are not tokenised: whole parts, spread evenly over them."""
-    cases, size = plan.cases.cases, plan.group_size
+    cases, size = plan.cases.cases, size_of(plan, is_remote=predictor.is_remote)
     numbers: Sequence[int] = range(len(cases))
     if len(cases) > EXACT_CASES and not predictor.is_remote:
-        groups = groups_of([conversation_of(case) for case in cases], size)
+        lengths = [n_context_characters(case) for case in cases] if plan.steps else None
+        groups = groups_of([conversation_of(case) for case in cases], size, lengths)
         parts = spread_evenly(len(groups), max(1, EXACT_CASES * len(groups) // len(cases)))
         numbers = [number for part in parts for number in groups[part]]
     looked_at = tuple(cases[number] for number in numbers)
@@ -233,7 +234,9 @@ def predicted_cases(
     for case in prepared:
         check_needs(predictor.backend, measure.needs(case.item))
     conversations = [conversation_of(case.origin.case) if case.origin is not None else None for case in prepared]
-    groups = [prepared[at.start : at.stop] for at in groups_of(conversations, group_size)]
+    is_stepwise = any(case.item.steps is not None for case in prepared)
+    lengths = [len(case.context) for case in prepared] if is_stepwise else None
+    groups = [prepared[at.start : at.stop] for at in groups_of(conversations, group_size, lengths)]
     every = [predictor.predict(measure, *group) for group in groups]
     again = (predictor.predict(measure, *group, seed=1) for group in groups)
     depends = any(other != counts for other, counts in zip(again, every, strict=True))

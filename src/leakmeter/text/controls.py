@@ -8,6 +8,9 @@ another source, as the same document in two cases is; a phrase that more than ha
 form, and counts for nothing. Of the contexts that are left those that share most words with the case's own are taken:
 records of the same kind, with the same names of fields.
 
+In a large log neighbouring cases are held against the same contexts where these are about as alike as any: a model runs
+what their prompts begin with once.
+
 No recogniser knows that "Marketing" is a value. A word that some of the controls say and others do not is no form:
 those that say it are no controls for it (`words_of_some`).
 """
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from typing import Final
 from zlib import crc32
@@ -25,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.core.case import Case, Document
+from leakmeter.core.item import FEW_CASES
 from leakmeter.text import matching
 from leakmeter.text.entities import values
 from leakmeter.text.entities.packs import pack
@@ -38,6 +42,10 @@ _PHRASE: Final = 4
 _LEAST_SHARE: Final = 0.25
 """Of the length of a case's own context that a control has to have, or `_LEAST_CHARACTERS`."""
 _LEAST_CHARACTERS: Final = 200
+_NEIGHBOURS: Final = 32
+"""Cases in a row of a large log that may be held against the same contexts."""
+_PREFERRED: Final = 1.25
+"""How much more alike another context has to be than one that a neighbour is held against."""
 
 _Hashes = npt.NDArray[np.uint32]
 """Distinct hashes of words or of phrases, ascending: the words of thousands of contexts would fill the memory."""
@@ -88,26 +96,51 @@ def _has(hashes: _Hashes, sought: _Hashes) -> npt.NDArray[np.bool_]:
 def with_controls(cases: Sequence[Case], n: int, *, region: str, packs: Sequence[str] = ()) -> list[Case]:
     """The cases, each with at most n controls; fewer where the others share too much with its answer."""
     contexts = [_Context(case.context_documents) for case in cases]
-    return [
-        replace(case, control_contexts=_controls(number, cases, contexts, n, region, packs))
-        for number, case in enumerate(cases)
-    ]
+    n_neighbours = _NEIGHBOURS if len(cases) > FEW_CASES else 1
+    out: list[Case] = []
+    for first in range(0, len(cases), n_neighbours):
+        others = _Others.drawn(first, cases, contexts)
+        for number in range(first, min(first + n_neighbours, len(cases))):
+            chosen = _controls(number, cases, contexts, others, n, region, packs)
+            out.append(replace(cases[number], control_contexts=chosen))
+    return out
+
+
+@dataclass(frozen=True)
+class _Others:
+    """Cases of which the controls of some neighbours are chosen."""
+
+    numbers: tuple[int, ...]
+    boilerplate: _Hashes
+    """Phrases that most of them have."""
+    taken: set[str] = field(default_factory=set)
+    """Ids of those that a neighbour is held against."""
+
+    @classmethod
+    def drawn(cls, first: int, cases: Sequence[Case], contexts: Sequence[_Context]) -> _Others:
+        """For the neighbours from the first on."""
+        name = f"controls\0{SEED}\0{first}\0{cases[first].id}"
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+        numbers = np.random.default_rng(int.from_bytes(digest[:8])).permutation(len(cases))[: _LOOKED_AT + 1].tolist()
+        others = [number for number in numbers if number != first][:_LOOKED_AT]
+        phrases, counts = np.unique(
+            np.concatenate([np.empty(0, dtype=np.uint32), *(contexts[other].phrases for other in others)]),
+            return_counts=True,
+        )
+        return cls(tuple(others), phrases[2 * counts > len(others)])
 
 
 def _controls(
-    number: int, cases: Sequence[Case], contexts: Sequence[_Context], n: int, region: str, packs: Sequence[str]
+    number: int,
+    cases: Sequence[Case],
+    contexts: Sequence[_Context],
+    others: _Others,
+    n: int,
+    region: str,
+    packs: Sequence[str],
 ) -> tuple[Document, ...]:
     case, own = cases[number], contexts[number]
-    digest = hashlib.sha256(f"controls\0{SEED}\0{number}\0{case.id}".encode("utf-8", "surrogatepass")).digest()
-    rng = np.random.default_rng(int.from_bytes(digest[:8]))
-    others = rng.permutation(len(cases))[: _LOOKED_AT + 1].tolist()
-    others = [other for other in others if other != number][:_LOOKED_AT]
-    # Boilerplate is what most of the others have.
-    phrases, counts = np.unique(
-        np.concatenate([np.empty(0, dtype=np.uint32), *(contexts[other].phrases for other in others)]),
-        return_counts=True,
-    )
-    said = np.setdiff1d(own.phrases, phrases[2 * counts > len(others)], assume_unique=True)
+    said = np.setdiff1d(own.phrases, others.boilerplate, assume_unique=True)
     known: list[_Hashes] = []
     if case.response is not None:
         said = said[_has(_hashed(case.response)[1], said)]
@@ -116,18 +149,23 @@ def _controls(
         known = [_hashed(case.response[value.start : value.end])[0] for value in found]
     usable: list[tuple[float, Document]] = []
     least = max(min(_LEAST_SHARE * len(own.text), _LEAST_CHARACTERS), 1)
-    for other in others:
+    for other in others.numbers:
+        if other == number:
+            continue
         text = _left_of(contexts[other], own, said, known)
         if len(text) >= least:
             # Less than half as long, it can say less; a longer one is cut.
             likeness = _likeness(own, contexts[other]) * min(1.0, 2 * len(text) / max(len(own.text), 1))
+            likeness *= _PREFERRED if cases[other].id in others.taken else 1.0
             usable.append((-likeness, Document(cases[other].id, text)))
     usable.sort(key=lambda one: one[0])
     chosen: dict[str, Document] = {}
     for _, document in usable:
         if document.text not in {taken.text for taken in chosen.values()}:
             chosen.setdefault(document.name, document)
-    return tuple(chosen.values())[:n]
+    controls = tuple(chosen.values())[:n]
+    others.taken.update(control.name for control in controls)
+    return controls
 
 
 def words_of_some(controls: Sequence[Document], response: str | None) -> dict[str, list[int]]:

@@ -97,7 +97,29 @@ def test_values_of_records_are_the_same_too() -> None:
     assert any(case.steps.last == "whole" for case in stepwise)
 
 
-def test_a_clean_answer_costs_two_prompts(by_steps: Any) -> None:
+@pytest.fixture(scope="module")
+def one_by_one() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("leakmeter.engine.groups.MOST_STEPPED", 1)
+        return leakmeter.influence("toy", _log())
+
+
+def test_neighbours_that_are_scored_together_have_the_numbers_that_they_have_alone(
+    by_steps: Any, one_by_one: Any
+) -> None:
+    for one, other in zip(by_steps, one_by_one, strict=True):
+        assert one.steps == other.steps
+        assert one.whole_signed_per_token_nats == pytest.approx(other.whole_signed_per_token_nats, abs=1e-9)
+        assert [control.case for control in one.controls] == [control.case for control in other.controls]
+        nats = [control.nats for control in other.controls]
+        assert [control.nats for control in one.controls] == pytest.approx(nats, abs=1e-9)
+        assert _said(one) == _said(other)
+    together, apart = (sum(case.cost.tree_tokens for case in results) for results in (by_steps, one_by_one))
+    assert together < 0.75 * apart
+
+
+def test_a_clean_answer_costs_two_prompts(one_by_one: Any) -> None:
+    by_steps = one_by_one
     clean = [case for case in by_steps if case.steps.last == "whole" and not case.steps.in_placebo_sample]
     assert [case for case in by_steps if case.disclosed and case.steps.last == "whole"] == []
     # In a log of this size all are of the sample that is held against an irrelevant text: a prompt more.

@@ -3,7 +3,7 @@
 1. The response is scored with its context and without it. If no span of it could be a disclosure even where nothing is
    held against it, or only such as a document says too and nothing calls personal or secret, the case is finished.
 2. It is scored beside one context of another case, which takes away most of what is style; where a span is left, beside
-   the others and irrelevant texts too.
+   the others; where one still is, with irrelevant texts in its own context.
 3. Where a span is still left of which no piece of the context says the words, pieces are scored as of any case. Else
    words show what it came from.
 
@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from leakmeter.core.item import ContextItem, StepByStep
+from leakmeter.core.item import FEW_CASES, ContextItem, StepByStep
 from leakmeter.core.noise import neighbourhood_noise
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import Request, Trial
@@ -27,9 +27,9 @@ from leakmeter.instruments.influence.disclosures import open_spans
 from leakmeter.instruments.influence.math import InfluenceStatistics, PieceScores, check_possible
 from leakmeter.stats.arrays import FloatArray
 
-FEWEST: Final = 40
-"""Cases of a log that are all measured completely; of a larger one so many, drawn at random, are scored beside contexts
-of other cases whatever was found: they say how often the rule of disclosures is wrong."""
+FEWEST: Final = FEW_CASES
+"""Of a larger log so many cases, drawn at random, are scored beside contexts of other cases whatever was found: they
+say how often the rule of disclosures is wrong."""
 AVERAGED: Final = 200
 """Cases of a log, drawn at random, that are scored beside an irrelevant text whatever was found."""
 
@@ -62,10 +62,10 @@ class Stepwise:
         self.noise = yield from neighbourhood_noise(
             self._item, self._response, self._reduction, np.stack([self.scored.bare, self.scored.whole])
         )
-        for names in (controls[:1], controls):
+        for names, placebos in ((controls[:1], False), (controls, False), ((), True)):
             if not self._open:
                 return False
-            yield from self._ask(names, placebo_alone=True, placebos=names is controls)
+            yield from self._ask(names, placebo_alone=True, placebos=placebos)
         return any(not is_sourced for is_sourced in self._open)
 
     @property
