@@ -14,7 +14,7 @@ MOST_TURNS: Final = 16
 MOST_STEPPED: Final = 32
 """Cases measured step by step that are scored together. Most are finished after few short passes, which a model runs
 faster together, and contexts of other cases that they are held against are run once."""
-MOST_CHARACTERS: Final = 24_000
+MOST_CHARACTERS: Final = 32_000
 """Of the contexts of such cases: what is measured together is done in some seconds."""
 _FIRST_CHARACTERS: Final = 1_500
 """Of the first such group: each may have twice as many as the one before, so that the first findings come early."""

@@ -18,6 +18,7 @@ those that say it are no controls for it (`words_of_some`).
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
@@ -44,8 +45,10 @@ _LEAST_SHARE: Final = 0.25
 _LEAST_CHARACTERS: Final = 200
 _NEIGHBOURS: Final = 32
 """Cases in a row of a large log that may be held against the same contexts."""
-_PREFERRED: Final = 1.25
+_PREFERRED: Final = 1.5
 """How much more alike another context has to be than one that a neighbour is held against."""
+_LAST: Final = 6
+"""Contexts that neighbours were held against last: those are preferred."""
 
 _Hashes = npt.NDArray[np.uint32]
 """Distinct hashes of words or of phrases, ascending: the words of thousands of contexts would fill the memory."""
@@ -113,8 +116,8 @@ class _Others:
     numbers: tuple[int, ...]
     boilerplate: _Hashes
     """Phrases that most of them have."""
-    taken: set[str] = field(default_factory=set)
-    """Ids of those that a neighbour is held against."""
+    taken: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST))
+    """Ids of those that neighbours were held against last."""
 
     @classmethod
     def drawn(cls, first: int, cases: Sequence[Case], contexts: Sequence[_Context]) -> _Others:
@@ -164,7 +167,7 @@ def _controls(
         if document.text not in {taken.text for taken in chosen.values()}:
             chosen.setdefault(document.name, document)
     controls = tuple(chosen.values())[:n]
-    others.taken.update(control.name for control in controls)
+    others.taken.extend(control.name for control in controls)
     return controls
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.instruments.redaction.test_disclosing import Copier
 
 import leakmeter
+from helpers.tiny_models import tiny_backend
 from leakmeter.cli import main
 from leakmeter.core.item import StepByStep
 from leakmeter.instruments.influence.controls import FalseAlarms
@@ -114,8 +115,17 @@ def test_neighbours_that_are_scored_together_have_the_numbers_that_they_have_alo
         nats = [control.nats for control in other.controls]
         assert [control.nats for control in one.controls] == pytest.approx(nats, abs=1e-9)
         assert _said(one) == _said(other)
-    together, apart = (sum(case.cost.tree_tokens for case in results) for results in (by_steps, one_by_one))
-    assert together < 0.75 * apart
+
+
+def test_what_neighbours_have_in_common_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = tiny_backend()
+    together = leakmeter.influence(backend, _log(FEWEST + 2))
+    monkeypatch.setattr("leakmeter.engine.groups.MOST_STEPPED", 1)
+    apart = leakmeter.influence(backend, _log(FEWEST + 2))
+    for one, other in zip(together, apart, strict=True):
+        assert one.whole_signed_per_token_nats == pytest.approx(other.whole_signed_per_token_nats, abs=1e-4)
+    n_together, n_apart = (sum(case.cost.tree_tokens for case in results) for results in (together, apart))
+    assert n_together < 0.75 * n_apart
 
 
 def test_a_clean_answer_costs_two_prompts(one_by_one: Any) -> None:

@@ -2,10 +2,10 @@
 
 1. The response is scored with its context and without it. If no span of it could be a disclosure even where nothing is
    held against it, or only such as a document says too and nothing calls personal or secret, the case is finished.
-2. It is scored beside one context of another case, which takes away most of what is style; where a span is left, beside
-   the others; where one still is, with irrelevant texts in its own context.
-3. Where a span is still left of which no piece of the context says the words, pieces are scored as of any case. Else
-   words show what it came from.
+2. It is scored beside contexts of other cases, one after another, the shortest first, which takes away most of what is
+   style, and beside an irrelevant text, as long as a span is left.
+3. Where a span is still left of which no piece of the context says the words, pieces are scored as of any case, and
+   irrelevant texts in its own context. Else words show what it came from.
 
 Some cases are of samples (`core.item.StepByStep`), which are asked more whatever was found: from these follows what a
 log as a whole is said to be.
@@ -57,15 +57,15 @@ class Stepwise:
 
     def trial(self, steps: StepByStep) -> Trial[bool]:
         """Ask until nothing is left open but what pieces do; whether that is."""
-        controls = list(self._item.controls)
+        controls = sorted(self._item.controls, key=lambda name: len(self._item.controls[name].ids))
         yield from self._ask(controls if steps.controls else (), placebo_alone=steps.placebo)
         self.noise = yield from neighbourhood_noise(
             self._item, self._response, self._reduction, np.stack([self.scored.bare, self.scored.whole])
         )
-        for names, placebos in ((controls[:1], False), (controls, False), ((), True)):
+        for n in range(1, max(len(controls), 1) + 1):
             if not self._open:
                 return False
-            yield from self._ask(names, placebo_alone=True, placebos=placebos)
+            yield from self._ask(controls[:n], placebo_alone=n >= len(controls))
         return any(not is_sourced for is_sourced in self._open)
 
     @property
@@ -80,14 +80,13 @@ class Stepwise:
                 (0, told.whole, ""): scored.whole - scored.bare,
                 (0, told.noise, ""): np.zeros(len(scored.whole)) if noise is None else noise,
                 **{(0, told.control, name): scored.control(name) for name in scored.controls},
-                **{(0, told.placebo, str(number)): row - scored.whole for number, row in enumerate(scored.placebos)},
             }
             if scored.placebo_alone is not None:
                 series[0, told.placebo_alone, ""] = scored.placebo_alone - scored.bare
         return open_spans(self._texts, series)
 
-    def _ask(self, controls: Collection[str], *, placebo_alone: bool = False, placebos: bool = False) -> Trial[None]:
-        """Score the response beside these contexts and irrelevant texts, as far as it was not; at first with its own
+    def _ask(self, controls: Collection[str], *, placebo_alone: bool) -> Trial[None]:
+        """Score the response beside these contexts and an irrelevant text, as far as it was not; at first with its own
         context, and without it."""
         item, scored = self._item, self.scored
         is_first = not len(scored.whole)
@@ -95,7 +94,6 @@ class Stepwise:
         alone = item.placebo_alone if placebo_alone and scored.placebo_alone is None else None
         extras = [item.controls[name] for name in names]
         extras += [] if alone is None else [alone]
-        extras += item.placebos if placebos else ()
         own = (item.blank, item.prompt) if is_first else (item.blank,) * int(self._reduction.rows_together)
         if not extras and not is_first:
             return
@@ -105,5 +103,4 @@ class Stepwise:
             scored.bare, scored.whole = answer.values[:2]
         scored.controls |= {name: next(rows) for name in names}
         scored.placebo_alone = scored.placebo_alone if alone is None else next(rows)
-        scored.placebos += rows
         check_possible(item, scored.values)
