@@ -123,6 +123,17 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
             cases_of(source)
 
 
+def test_two_columns_that_say_the_same_are_one(tmp_path: Path) -> None:
+    # As `to_csv` writes a frame of Phoenix, whose index is a column too.
+    rows = ['a,"Anna Ek called.",Who?,Anna.,a', 'b,"Bo Ek called.",Who?,Bo.,b']
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["id,context,query,response,id", *rows]))
+    assert [(case.id, case.response) for case in cases_of(path).cases] == [("a", "Anna."), ("b", "Bo.")]
+    path.write_text("\n".join(["id,context,query,response,id", *rows, 'c,"Cy Ek called.",Who?,Cy.,d']))
+    with pytest.raises(DataError, match="two columns 'id'; give each a name of its own"):
+        cases_of(path)
+
+
 def test_a_name_twice_in_an_object_of_json_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"query": "Who?", "context": "Anna.", "context": "Bo.", "response": "Anna."}\n')

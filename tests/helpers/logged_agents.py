@@ -123,8 +123,8 @@ def openinference() -> list[dict[str, Any]]:
         if len(held) == 2:
             kind = "LLM"
             attributes = {
-                "llm.input_messages": list(map(_openinference, held[0])),
-                "llm.output_messages": [_openinference(held[1])],
+                "llm.input_messages": list(map(openinference_message, held[0])),
+                "llm.output_messages": [openinference_message(held[1])],
             }
         rows.append(
             {
@@ -139,7 +139,7 @@ def openinference() -> list[dict[str, Any]]:
     return rows
 
 
-def _openinference(said: Said) -> dict[str, Any]:
+def openinference_message(said: Said) -> dict[str, Any]:
     held = openai_message(said)
     out = {f"message.{name}": value for name, value in held.items() if name != "tool_calls" and value is not None}
     if calls := held.get("tool_calls"):

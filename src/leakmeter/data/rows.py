@@ -11,7 +11,6 @@ import io
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -374,6 +373,7 @@ def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str |
         delimiter = ";" if "," not in first and ";" in first else ","
     reader = csv.reader(chain((first,), lines), strict=True, delimiter=delimiter)
     heading: list[str] | None = None
+    twice: list[tuple[int, int]] = []
     number = 0
     while True:
         start = reader.line_num + 1
@@ -395,11 +395,14 @@ def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str |
                     f"{where} has {len(heading):,} columns; {_MOST_COLUMNS:,} are read at most, leave out those that "
                     "are not needed"
                 )
-            _check_headings(heading, where)
+            twice = _twice(heading)
             continue
         number += 1
         row = DataRow(number, f"line {start}", str(source), is_table=True)
         if len(cells) == len(heading):
+            # Phoenix's data frames have an index that is a column too.
+            if differing := [heading[one] for one, other in twice if cells[one] != cells[other]]:
+                raise _refused_headings(differing[0], where)
             yield replace(row, content=dict(zip(heading, cells, strict=True)))
         else:
             uneven = f"a row of {len(cells)} cells under a heading of {len(heading)}; is a quote or a comma missing?"
@@ -409,11 +412,25 @@ def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str |
         raise DataError(f"{where} {has}")
 
 
+def _twice(names: Sequence[str]) -> list[tuple[int, int]]:
+    """Columns that have the name of an earlier one, behind the number of that one."""
+    first: dict[str, int] = {}
+    return [
+        (first[name], number)
+        for number, name in enumerate(names)
+        if name.strip() and first.setdefault(name, number) != number
+    ]
+
+
 def _check_headings(names: Sequence[str], where: str) -> None:
-    """Refuse two columns of one name, of which a record would keep the last alone."""
-    (twice, n), *_ = Counter(name for name in names if name.strip()).most_common(1) or [("", 1)]
-    if n > 1:
-        raise DataError(f"{where}: the heading has two columns {listed([twice])}; give each a name of its own")
+    """Refuse two columns of one name."""
+    if twice := _twice(names):
+        raise _refused_headings(names[twice[0][1]], where)
+
+
+def _refused_headings(name: str, where: str) -> DataError:
+    """Of two columns of one name a record would keep the last alone."""
+    return DataError(f"{where}: the heading has two columns {listed([name])}; give each a name of its own")
 
 
 def _of_parquet(source: str | Path, opened: Opened, where: str) -> Iterator[DataRow]:

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers.logged_agents import ANSWER, BOOKED, CALLS, FOUND, RESULT, SYSTEM, TOOLS, WORD, openai_message
+from helpers.logged_agents import (
+    ANSWER,
+    BOOKED,
+    CALLS,
+    FOUND,
+    RESULT,
+    SYSTEM,
+    TOOLS,
+    WORD,
+    openai_message,
+    openinference_message,
+)
 from leakmeter.core.case import Emission
 from leakmeter.data.cases import cases_of
 from leakmeter.data.traces.reader import PRESETS
@@ -53,6 +65,53 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check(cases_of(frame, logs=PRESETS))
     frame.to_csv(tmp_path / "traces.csv", index=False)
     check(cases_of(tmp_path / "traces.csv", logs=PRESETS))
+
+
+def _attributes(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """As OpenTelemetry has them: a name and a text for each leaf."""
+    if isinstance(value, dict | list):
+        for key, held in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _attributes(f"{name}.{key}", held)
+    elif value is not None:
+        yield name, value
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")  # those of the many libraries that Phoenix imports
+def test_phoenix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PHOENIX_WORKING_DIR", str(tmp_path))
+    monkeypatch.setenv("PHOENIX_TELEMETRY_ENABLED", "false")
+    phoenix = pytest.importorskip("phoenix")
+    client = pytest.importorskip("phoenix.client")
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    exporting = pytest.importorskip("opentelemetry.sdk.trace.export")
+    otlp = pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    url = phoenix.launch_app(run_in_thread=True, use_temp_dir=False).url
+    provider = sdk.TracerProvider()
+    provider.add_span_processor(exporting.SimpleSpanProcessor(otlp.OTLPSpanExporter(f"{url}v1/traces")))
+    tracer = provider.get_tracer("yard")
+    root = {"openinference.span.kind": "AGENT", "session.id": "talk-1", "user.id": "reader-1"}
+    with tracer.start_as_current_span("agent", attributes=root):
+        for step in _steps():
+            told: dict[str, Any] = {"openinference.span.kind": "TOOL" if len(step) == 3 else "LLM"}
+            if len(step) == 2:
+                told |= _attributes("llm.input_messages", list(map(openinference_message, step[0])))
+                told |= _attributes("llm.output_messages", [openinference_message(step[1])])
+            with tracer.start_as_current_span("step", attributes=told):
+                pass
+    provider.force_flush()
+    spans = client.Client(base_url=url).spans
+    until = time.monotonic() + 30
+    while len(frame := spans.get_spans_dataframe(project_identifier="default")) < 6 and time.monotonic() < until:
+        time.sleep(0.5)
+    check(cases_of(frame, logs=PRESETS))
+    frame.to_parquet(tmp_path / "spans.parquet")
+    frame.to_csv(tmp_path / "spans.csv")
+    frame.to_json(tmp_path / "spans.jsonl", orient="records", lines=True, date_format="iso")
+    told_by_api = spans.get_spans(project_identifier="default")
+    (tmp_path / "api.jsonl").write_text("".join(f"{json.dumps(span)}\n" for span in told_by_api))
+    for name in ("spans.parquet", "spans.csv", "spans.jsonl", "api.jsonl"):
+        check(cases_of(tmp_path / name, logs=PRESETS))
 
 
 def test_langchain_messages_in_runs_of_langsmith() -> None:
