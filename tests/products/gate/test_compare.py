@@ -103,9 +103,12 @@ def test_what_an_average_hides_is_named() -> None:
         ],
     }  # fmt: skip
     told = comparison_headline(comparison)
-    each = "influence.disclosures.personal 0 → 2 in case {}"
-    assert told.endswith(f" New in B: {each.format('a')}; {each.format('c')}.")
+    assert told.endswith(" New in B: influence.disclosures.personal in case a (0 → 2), c (0 → 2).")
     assert "New in" not in comparison_headline({**comparison, "changed": comparison["changed"][1:2]})
+    changed = comparison["changed"][0]
+    swapped = [{**number, "first": 2.0, "second": 0.0} for number in changed["numbers"]]
+    gone = comparison_headline({**comparison, "changed": [{**changed, "numbers": swapped}]})
+    assert gone.endswith(" Gone in B: influence.disclosures.personal in case a (2 → 0).")
 
 
 def test_what_to_do_follows_from_what_moved() -> None:

@@ -23,7 +23,7 @@ _ALLOWED: Final = {"<=": "allowed", "<": "allowed below", ">=": "asked for", ">"
 _BEYOND: Final = {"<=": "more than", "<": "not below", ">=": "less than", ">": "not above"}
 _VALUE_AT_MOST: Final = 60
 _ID_AT_MOST: Final = 40
-_NEW: Final = 3
+_MOST_CASES: Final = 3
 """Counts that were none, of those that a headline names."""
 
 
@@ -232,22 +232,23 @@ def comparison_headline(comparison: JsonObject, first: str = "A", second: str = 
     cases = counted(pairs, "case")
     opening = _CHANGED.format(changed=changed, cases=cases) if changed else _UNCHANGED.format(cases=cases)
     few = _FEW.format(cases=cases) if pairs < FEWEST_FOR_INTERVAL else ""
-    new = _new(comparison)
+    new, gone = _only_in(comparison, "second", "first"), _only_in(comparison, "first", "second")
     told = f" New in {second}: {'; '.join(new)}." if new else ""
+    told += f" Gone in {second}: {'; '.join(gone)}." if gone else ""
     return f"{opening}{second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{told}{few}"
 
 
-def _new(comparison: JsonObject) -> list[str]:
-    """The first cases of which something is counted that was not there before, where more of it is worse: an average
-    hides them."""
+def _only_in(comparison: JsonObject, run: str, other: str) -> list[str]:
+    """The first cases of which something is counted in one run that the other has not, where more of it is worse: an
+    average hides them."""
     counts = {
         row["quantity"]
         for row in comparison["quantities"]
         if row["worse"] == "more" and row["sense"] == "leak" and row["unit"] in COUNTED
     }
-    risen = []
+    found: list[tuple[str, str]] = []
     for case in comparison["changed"]:
-        numbers = [number for number in case["numbers"] if number["first"] == 0 < number["second"]]
+        numbers = [number for number in case["numbers"] if number[other] == 0 < number[run]]
         # Of several the narrowest: 'influence.disclosures.personal' says more than 'influence.disclosures'.
         number = max(
             (number for number in numbers if number["quantity"] in counts),
@@ -255,9 +256,14 @@ def _new(comparison: JsonObject) -> list[str]:
             default=None,
         )
         if number is not None:
-            risen.append(f"{changed_text(number)} in case {excerpt(case['id'], _ID_AT_MOST)}")
-    n = n_listed(len(risen), _NEW)
-    return [*risen[:n], *([f"and {len(risen) - n:,} more"] if len(risen) > n else [])]
+            first, second = (_own(number[name], number["unit"]) for name in ("first", "second"))
+            found.append((number["quantity"], f"{excerpt(case['id'], _ID_AT_MOST)} ({first} → {second})"))
+    n = n_listed(len(found), _MOST_CASES)
+    by_quantity: dict[str, list[str]] = {}
+    for quantity, case_words in found[:n]:
+        by_quantity.setdefault(quantity, []).append(case_words)
+    told = [f"{excerpt(name, _VALUE_AT_MOST)} in case {', '.join(cases)}" for name, cases in by_quantity.items()]
+    return [*told, *([f"and {len(found) - n:,} more"] if len(found) > n else [])]
 
 
 def comparison_outcome(comparison: JsonObject) -> ComparisonOutcome:
