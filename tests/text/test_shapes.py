@@ -77,6 +77,32 @@ def test_a_heading_of_ordinary_words_is_no_name() -> None:
     assert shaped("It is a goal of Ruaridh Penhallow.", "Most people are healthy.") != []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It was in June (Age: 38 at the visit).",
+        "- **Confidential Notes:** Encrypted.",
+        "**Patient Name**: not known",
+        "- **Key Observations:** none, **Key Observations**: none",
+    ],
+)
+def test_a_label_is_no_name(text: str) -> None:
+    assert list(shapes.find(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Call them.\n- Dorrick Valtorp: desk 3", "dorrick valtorp"),
+        ("**Anna Quillmere:** I agree.", "anna quillmere"),
+        ("It was **Dorrick Valtorp**: so they said.\nThen Dorrick Valtorp left.", "dorrick valtorp"),
+        ("I spoke to Anna: it is agreed.", "anna"),
+    ],
+)
+def test_a_name_before_a_colon_is_one(text: str, name: str) -> None:
+    assert name in {mention.value for mention in shapes.find(text)}
+
+
 def test_a_last_name_is_known_by_the_documents() -> None:
     assert shaped("Ask Dobrovic about it.", "Anneke Dobrovic counts the watches.") == [("name", "Dobrovic")]
     assert shaped("Dobrovic knows.", "Anneke Dobrovic counts the watches.") == [("name", "Dobrovic")]

@@ -67,16 +67,16 @@ _LIMITS: Final = (
     _Limit(
         _WORTHLESS_NATS,
         "bad",
-        "{scope}The limit is weak: {leaked}, but {bound} were allowed, after which an observer may be {sure} sure of "
-        "the context.",
+        "{scope}The limit is weak: it allowed {bound}\u00a0nats, after which an observer may be {sure} sure of the "
+        "context; {leaked}.",
         "A weak limit: an observer who starts from even odds between two contexts may be {sure} sure afterwards.",
         "weak",
     ),
     _Limit(
         math.inf,
         "bad",
-        "{scope}The limit rules nothing out: {leaked}, but {bound} were allowed, after which an observer may be "
-        "certain of the context.",
+        "{scope}The limit rules nothing out: it allowed {bound}\u00a0nats, after which an observer may be certain of "
+        "the context; {leaked}.",
         "A limit this large rules nothing out in practice: use a smaller --epsilon or fewer tokens.",
         "worthless",
     ),
@@ -106,8 +106,8 @@ ADVICE: Final = {
     ),
     "weak": (
         "A limit of 3 to 9 nats",
-        "before others read the answer, decode with a smaller limit for each token (`--epsilon`), or fewer tokens. "
-        "Publish the answer with its public part alone (`--public`), and not this report, which is private",
+        "before others read the answer, draw another with a smaller limit for each token (`--epsilon`), or fewer "
+        "tokens, and publish that with its public part alone (`--public`); this report is private",
     ),
     "worthless": (
         "A limit of 9 nats or more",

@@ -55,6 +55,8 @@ class Moved:
     n_pairs: int
     n_missing: int
     """Pairs in which one has no such number, or a lower bound only."""
+    predicate: str = ""
+    """See `core.quantity.Quantity`."""
 
     @property
     def verdict(self) -> ComparisonVerdict:
@@ -165,6 +167,7 @@ class Comparison:
                 "holm_p_value": moved.holm_p,
                 "rank_biserial": difference.rank_biserial,
                 **{name: getattr(moved, name) for name in ("noise_floor", "n_pairs", "n_missing", "verdict")},
+                "predicate": moved.predicate,
             }
         else:
             change = None if moved.first is None or moved.second is None else moved.second - moved.first
@@ -174,6 +177,7 @@ class Comparison:
                 "n_pairs": self.n_pairs,
                 "n_missing": self.n_pairs if change is None else 0,
                 "verdict": "",
+                "predicate": "",
             }
         return {**row, "difference": None, **_UNTESTED, "verdict": ""} if self.incomparable else row
 
@@ -318,4 +322,5 @@ def _moved(
         first.floor(quantity, left) + second.floor(quantity, right),
         len(both),
         len(pairs) - len(both),
+        quantity.predicate,
     )

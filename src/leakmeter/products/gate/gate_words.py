@@ -175,6 +175,7 @@ _SAYS: Final = {
 
 _CHANGED: Final = "{changed:,} of {cases} changed; on average, "
 _UNCHANGED: Final = "As far as {cases} can show, "
+_ONLY: Final = "In {run} alone, {cases}."
 _FEW: Final = " {cases}: more can show smaller differences."
 ComparisonOutcome: TypeAlias = Literal["worse", "better", "moved", "alike", "none"]
 """Of a second run: worse in some number; if in none, better in some; neither, but higher or lower in some; in no number
@@ -232,38 +233,46 @@ def comparison_headline(comparison: JsonObject, first: str = "A", second: str = 
     cases = counted(pairs, "case")
     opening = _CHANGED.format(changed=changed, cases=cases) if changed else _UNCHANGED.format(cases=cases)
     few = _FEW.format(cases=cases) if pairs < FEWEST_FOR_INTERVAL else ""
-    new, gone = _only_in(comparison, "second", "first"), _only_in(comparison, "first", "second")
-    told = f" New in {second}: {'; '.join(new)}." if new else ""
-    told += f" Gone in {second}: {'; '.join(gone)}." if gone else ""
-    return f"{opening}{second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{told}{few}"
+    told = [
+        *(_ONLY.format(run=second, cases=words) for words in _only_in(comparison, "second", "first")),
+        *(_ONLY.format(run=first, cases=words) for words in _only_in(comparison, "first", "second")),
+    ]
+    if told:
+        # What an average hides comes first.
+        return f"{' '.join(told)} On average, {second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{few}"
+    return f"{opening}{second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{few}"
 
 
 def _only_in(comparison: JsonObject, run: str, other: str) -> list[str]:
-    """The first cases of which something is counted in one run that the other has not, where more of it is worse: an
-    average hides them."""
-    counts = {
-        row["quantity"]
+    """The cases of which something is counted in one run that the other has not, where more of it is worse: an average
+    hides them. As '2 of 30 cases disclose personal or secret data: a, c'."""
+    predicates = {
+        row["quantity"]: row.get("predicate") or f"have {row['quantity']}"
         for row in comparison["quantities"]
         if row["worse"] == "more" and row["sense"] == "leak" and row["unit"] in COUNTED
     }
-    found: list[tuple[str, str]] = []
-    for case in comparison["changed"]:
-        numbers = [number for number in case["numbers"] if number[other] == 0 < number[run]]
-        # Of several the narrowest: 'influence.disclosures.personal' says more than 'influence.disclosures'.
-        number = max(
-            (number for number in numbers if number["quantity"] in counts),
-            key=lambda number: len(number["quantity"]),
-            default=None,
-        )
-        if number is not None:
-            first, second = (_own(number[name], number["unit"]) for name in ("first", "second"))
-            found.append((number["quantity"], f"{excerpt(case['id'], _ID_AT_MOST)} ({first} → {second})"))
-    n = n_listed(len(found), _MOST_CASES)
     by_quantity: dict[str, list[str]] = {}
-    for quantity, case_words in found[:n]:
-        by_quantity.setdefault(quantity, []).append(case_words)
-    told = [f"{excerpt(name, _VALUE_AT_MOST)} in case {', '.join(cases)}" for name, cases in by_quantity.items()]
-    return [*told, *([f"and {len(found) - n:,} more"] if len(found) > n else [])]
+    for case in comparison["changed"]:
+        numbers = [number["quantity"] for number in case["numbers"] if number[other] == 0 < number[run]]
+        # Of several the narrowest: 'influence.disclosures.personal' says more than 'influence.disclosures'.
+        quantity = max((name for name in numbers if name in predicates), key=len, default=None)
+        if quantity is not None:
+            by_quantity.setdefault(quantity, []).append(excerpt(case["id"], _ID_AT_MOST))
+    cases = counted(comparison["n_pairs"], "case")
+    return [
+        f"{len(ids):,} of {cases} {_of_number(predicates[quantity], len(ids))}: {_first_of(ids)}"
+        for quantity, ids in by_quantity.items()
+    ]
+
+
+def _of_number(predicate: str, n: int) -> str:
+    verb, space, rest = predicate.partition(" ")
+    return f"{verb}s{space}{rest}" if n == 1 and verb != "have" else f"has{space}{rest}" if n == 1 else predicate
+
+
+def _first_of(ids: Sequence[str]) -> str:
+    n = n_listed(len(ids), _MOST_CASES)
+    return ", ".join(ids[:n]) + (f" and {len(ids) - n:,} more" if len(ids) > n else "")
 
 
 def comparison_outcome(comparison: JsonObject) -> ComparisonOutcome:

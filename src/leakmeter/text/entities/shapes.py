@@ -119,6 +119,8 @@ _DETERMINER = regex.compile(
     r"(?i:de[rmns]|die|das|dies\w+|jed\w+|(?:k|m|d|s)?ein\w*|ihr\w*|unser\w*|euer|eur\w+|[ia]m|zu[mr]|beim|vom)"
     r"|[\p{Ll}]+e[nmrs]?"
 )
+_OPENS_LABEL: Final = ("**", "__", "(", "[")
+_COLON = regex.compile(r"(?:\*\*|__)?[ ]?:(?!\w)")
 _RUN = regex.compile(rf"(?<![{CASED}.@-]){NAME}")
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’-][\p{L}\p{M}]+)*")
 _LOCALES: Final = (
@@ -293,6 +295,7 @@ def _names(text: str, around: str) -> Iterator[Mention]:
             words, opens = words[1:], False
         if not words or unaccented(words[-1][2]) in _places() or unaccented(run) in _places():
             continue
+        is_label = _is_label(text, match.start(), match.end()) and run not in _without_colon(all_text)
         # A rare first name is less sure: it counts beside another name, and where the texts do not write it small.
         rare_are_known = len(words) > 1
         first_names = (
@@ -302,13 +305,15 @@ def _names(text: str, around: str) -> Iterator[Mention]:
             or (rare_are_known and word.casefold() not in lowered and _is_rare_first_name(word))
         )
         first_at = next(first_names, None)
-        if first_at is not None and (len(words) > 1 or not (opens or words[0][2].isupper())):
+        if first_at is not None and (len(words) > 1 or not (opens or is_label or words[0][2].isupper())):
             # What is rare as a first name may be the family's, behind a first name that nobody knows.
             is_behind_opening = first_at == 1 and opens and _is_common_first_name(words[1][2])
             part = words[first_at:] if capitalises_nouns or is_behind_opening else words
             # A noun may be a first name too, as 'Tage' is.
             if len(part) > 1 or not capitalises_nouns or part[0][2] in _words_in_names(around, by_first_name=True):
                 yield _mention(PERSON, text, part)
+        elif is_label:
+            continue
         elif len(words) > 1 and not capitalises_nouns:
             # A heading or an institution is made of words that the texts have otherwise too.
             if not any(word.casefold() in lowered for _, _, word in words):
@@ -320,6 +325,19 @@ def _names(text: str, around: str) -> Iterator[Mention]:
                 yield _mention(PERSON if capitalises_nouns else NAME_TYPE, text, called)
             elif len(words) > 1 + opens and _is_pair(" ".join(word for _, _, word in words[-2:]), text, around):
                 yield _mention(NAME_TYPE, text, words[-2:])
+
+
+def _is_label(text: str, start: int, end: int) -> bool:
+    """Whether words stand as '**Patient Name:**' or '(Age: 38' do. In a list of people names have colons too, but
+    neither in bold letters nor behind a bracket."""
+    return text.endswith(_OPENS_LABEL, 0, start) and _COLON.match(text, end) is not None
+
+
+@lru_cache(maxsize=4)
+def _without_colon(text: str) -> frozenset[str]:
+    """Runs of capitalised words that a text says somewhere without a colon behind: more than labels of fields."""
+    runs = (match for match in _RUN.finditer(text) if _COLON.match(text, match.end()) is None)
+    return frozenset(without_opening(match.group()) for match in runs)
 
 
 def _words_of_name(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
