@@ -110,10 +110,8 @@ def test_neighbours_that_are_scored_together_have_the_numbers_that_they_have_alo
 ) -> None:
     for one, other in zip(by_steps, one_by_one, strict=True):
         assert one.steps == other.steps
-        assert one.whole_signed_per_token_nats == pytest.approx(other.whole_signed_per_token_nats, abs=1e-9)
-        assert [control.case for control in one.controls] == [control.case for control in other.controls]
-        nats = [control.nats for control in other.controls]
-        assert [control.nats for control in one.controls] == pytest.approx(nats, abs=1e-9)
+        assert one.whole_signed_per_token_nats == other.whole_signed_per_token_nats
+        assert one.controls == other.controls
         assert _said(one) == _said(other)
 
 
@@ -123,7 +121,8 @@ def test_what_neighbours_have_in_common_is_run_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("leakmeter.engine.groups.MOST_STEPPED", 1)
     apart = leakmeter.influence(backend, _log(FEWEST + 2))
     for one, other in zip(together, apart, strict=True):
-        assert one.whole_signed_per_token_nats == pytest.approx(other.whole_signed_per_token_nats, abs=1e-4)
+        # Worst measured: 5.7e-6, with a noise floor of 1.1e-5.
+        assert one.whole_signed_per_token_nats == pytest.approx(other.whole_signed_per_token_nats, abs=2e-5)
     n_together, n_apart = (sum(case.cost.tree_tokens for case in results) for results in (together, apart))
     assert n_together < 0.75 * n_apart
 

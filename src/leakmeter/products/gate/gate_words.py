@@ -56,10 +56,10 @@ def counted_text(quantity: Quantity, number: Number, values: FloatArray, allowed
     any, the total, and the most in one. `allowed` is an `allowed_text`, and stands behind the total where none is
     allowed, in one answer or in all."""
     n_with, total, most = int((values > 0).sum()), f"{values.sum():,.0f}", f"{number.value:,.0f}"
-    verb, space, rest = (quantity.predicate or f"have {quantity.name}").partition(" ")
-    known = "is known to " if n_with == 1 else "are known to "
-    known_verb = f"{known}{verb}" if number.is_lower_bound else f"{verb}s" if n_with == 1 else verb
-    answers = f"{n_with:,} of {counted(number.n, 'answer')} {known_verb}{space}{rest}"
+    predicate = quantity.predicate or f"have {quantity.name}"
+    known = f"{'is' if n_with == 1 else 'are'} known to {predicate}"
+    said = known if number.is_lower_bound else _of_number(predicate, n_with)
+    answers = f"{n_with:,} of {counted(number.n, 'answer')} {said}"
     if not n_with:
         return f"{answers} ({allowed})"
     least = "at least " * number.is_lower_bound
@@ -266,8 +266,11 @@ def _only_in(comparison: JsonObject, run: str, other: str) -> list[str]:
 
 
 def _of_number(predicate: str, n: int) -> str:
+    """'discloses the context' of one, 'disclose the context' of several."""
+    if n != 1:
+        return predicate
     verb, space, rest = predicate.partition(" ")
-    return f"{verb}s{space}{rest}" if n == 1 and verb != "have" else f"has{space}{rest}" if n == 1 else predicate
+    return f"{'has' if verb == 'have' else f'{verb}s'}{space}{rest}"
 
 
 def _first_of(ids: Sequence[str]) -> str:
