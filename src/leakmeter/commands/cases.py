@@ -58,7 +58,7 @@ def run_cases(
     are left out of the command line that is kept, as are the words that it `hides`.
     """
     limit = _time_limit_of(run, plan)
-    plan = replace(plan, one_by_one=limit is not None)
+    plan = plan if limit is None else plan.case_by_case()
     read = (plan.settings, run.model, Path(run.model), *inputs)
     if not public:
         for note in plan.cases.notes:

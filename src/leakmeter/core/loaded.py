@@ -98,8 +98,6 @@ class Plan:
     cases: LoadedCases[Any]
     group_size: int = 1
     """Cases that are scored together; see `engine.groups`."""
-    one_by_one: bool = False
-    """Whether cases that are measured step by step are scored one by one, since the work may have to end behind any."""
     steps: Sequence[StepByStep | None] = ()
     """Of each case how it is measured, where some are finished as soon as nothing can be found of them; empty where all
     is measured of each."""
@@ -109,6 +107,11 @@ class Plan:
     settle: Callable[[], tuple[Measure, Path]] | None = None
     """Called once nothing else is refused, before a run is opened: gives what measures instead, and the directory where
     that is kept, which goes again where nothing comes to be measured."""
+
+    def case_by_case(self) -> Plan:
+        """The plan with each case that is measured step by step scored alone: where work may end behind any case, or
+        answers cost money, each is kept as it comes."""
+        return replace(self, group_size=1) if self.steps else self
 
     def resolved(self) -> Plan:
         """The plan with the files read that its settings name: what cannot be used is said before a model is loaded."""

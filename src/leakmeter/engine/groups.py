@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from leakmeter.core.loaded import Plan
+from typing import Final
 
 MOST_TURNS: Final = 16
 """Emissions of one conversation that are scored together; a longer one is in several groups."""
-MOST_STEPPED: Final = 32
-"""Cases measured step by step that are scored together. Most are finished after few short passes, which a model runs
-faster together, and contexts of other cases that they are held against are run once."""
 MOST_CHARACTERS: Final = 32_000
-"""Of the contexts of such cases: what is measured together is done in some seconds."""
+"""Of the contexts of cases measured step by step that are scored together: they are done in some seconds."""
 _FIRST_CHARACTERS: Final = 1_500
 """Of the first such group: each may have twice as many as the one before, so that the first findings come early."""
 
@@ -36,7 +30,7 @@ def groups_of(
     [range(0, 2), range(2, 4), range(4, 5)]
     >>> groups_of([None, "a", "a", "b", None], 2)
     [range(0, 1), range(1, 3), range(3, 5)]
-    >>> groups_of([None] * 9, MOST_STEPPED, [1_000] * 9)
+    >>> groups_of([None] * 9, 32, [1_000] * 9)
     [range(0, 1), range(1, 4), range(4, 9)]
     """
     out: list[range] = []
@@ -51,11 +45,6 @@ def groups_of(
             out.append(unit)
             n_used = n_own
     return out
-
-
-def size_of(plan: Plan, *, is_remote: bool) -> int:
-    """The most cases of a part of this plan's runs. What a server answered is kept answer by answer."""
-    return MOST_STEPPED if plan.steps and not plan.one_by_one and not is_remote else plan.group_size
 
 
 def _units(conversations: Sequence[str | None]) -> Iterator[range]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, islice, pairwise
 from itertools import count as count_from
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.core.tree import chunk_of
-from leakmeter.engine.groups import groups_of, size_of
+from leakmeter.engine.groups import groups_of
 from leakmeter.engine.measure import shares, with_noise, with_sampled_noise
 from leakmeter.errors import ModelError
 
@@ -178,13 +178,16 @@ def forecast(
     """What measuring a plan will take, and its cases with the problems of those that cannot be used. Each of a few
     cases is predicted, and each that a server is asked (it may cost money). Of many cases some stand for the others,
     which are not tokenised: whole parts, spread evenly over them."""
-    cases, size = plan.cases.cases, size_of(plan, is_remote=predictor.is_remote)
+    plan = plan.case_by_case() if predictor.is_remote else plan
+    cases, size = plan.cases.cases, plan.group_size
     numbers: Sequence[int] = range(len(cases))
+    sizes: Sequence[int] = ()
     if len(cases) > EXACT_CASES and not predictor.is_remote:
         lengths = [n_context_characters(case) for case in cases] if plan.steps else None
         groups = groups_of([conversation_of(case) for case in cases], size, lengths)
         parts = spread_evenly(len(groups), max(1, EXACT_CASES * len(groups) // len(cases)))
         numbers = [number for part in parts for number in groups[part]]
+        sizes = [len(groups[part]) for part in parts]
     looked_at = tuple(cases[number] for number in numbers)
     prepared, kept = replace(plan.cases, cases=looked_at).prepared(
         *(predictor.backend, plan.settings, plan.measure),
@@ -194,6 +197,8 @@ def forecast(
     predicted = predicted_cases(
         *(predictor, plan.measure, list(map(_finding_nothing, prepared)) if is_least else prepared),
         numbers=numbers,
+        # Of cases that are left out nobody knows the part.
+        groups=_ranges(sizes) if sum(sizes) == len(prepared) else None,
         group_size=size,
         price_per_million=price_per_million,
     )
@@ -209,6 +214,12 @@ def _finding_nothing(prepared: Prepared) -> Prepared:
     return replace(prepared, item=replace(prepared.item, texts_of=None))
 
 
+def _ranges(sizes: Sequence[int]) -> list[range]:
+    """One after another."""
+    ends = list(accumulate(sizes, initial=0))
+    return [range(start, end) for start, end in pairwise(ends)]
+
+
 def spread_evenly(n: int, most: int) -> list[int]:
     """So many of n numbers, or all: the middle ones of as many equal stretches."""
     n_taken = min(n, most)
@@ -221,6 +232,7 @@ def predicted_cases(
     prepared: Sequence[Prepared],
     *,
     numbers: Iterable[int] | None = None,
+    groups: Sequence[range] | None = None,
     group_size: int = 1,
     price_per_million: float | None = None,
 ) -> PredictedCases:
@@ -234,15 +246,13 @@ def predicted_cases(
     for case in prepared:
         check_needs(predictor.backend, measure.needs(case.item))
     conversations = [conversation_of(case.origin.case) if case.origin is not None else None for case in prepared]
-    is_stepwise = any(case.item.steps is not None for case in prepared)
-    lengths = [len(case.context) for case in prepared] if is_stepwise else None
-    groups = [prepared[at.start : at.stop] for at in groups_of(conversations, group_size, lengths)]
-    every = [predictor.predict(measure, *group) for group in groups]
-    again = (predictor.predict(measure, *group, seed=1) for group in groups)
+    parts = [prepared[at.start : at.stop] for at in groups or groups_of(conversations, group_size)]
+    every = [predictor.predict(measure, *part) for part in parts]
+    again = (predictor.predict(measure, *part, seed=1) for part in parts)
     depends = any(other != counts for other, counts in zip(again, every, strict=True))
     cases: list[PredictedCase] = []
-    for group, counts in zip(groups, every, strict=True):
-        n, seconds = len(group), predictor.seconds(counts)
+    for part, counts in zip(parts, every, strict=True):
+        n, seconds = len(part), predictor.seconds(counts)
         totals = (counts.n_prompts, counts.n_tokens_run, counts.n_full_pass_tokens, counts.n_token_pass_tokens)
         of_case = None if seconds is None else seconds / n
         own = zip(*(shares(total, n) for total in totals), strict=True)
@@ -250,7 +260,7 @@ def predicted_cases(
             PredictedCase(
                 case.item.id, requests, run, full, full_per_token, of_case, counts.is_upper_bound and not depends
             )
-            for case, (requests, run, full, full_per_token) in zip(group, own, strict=True)
+            for case, (requests, run, full, full_per_token) in zip(part, own, strict=True)
         ]
     durations = [case.seconds for case in cases if case.seconds is not None]
     return PredictedCases(

@@ -21,7 +21,7 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import Plan, Preparations
 from leakmeter.core.measure import Measure
 from leakmeter.core.urls import url_of
-from leakmeter.engine.groups import groups_of, size_of
+from leakmeter.engine.groups import groups_of
 from leakmeter.engine.measure import Callbacks, measure_cases
 from leakmeter.engine.slices import Slice
 from leakmeter.engine.storage.parts import Part
@@ -34,6 +34,7 @@ from leakmeter.engine.storage.stored import run_directory
 def make_ready(plan: Plan, backend: Backend) -> ReadyPlan:
     """A resolved plan's cases tokenised and cut for a back end; `LeakmeterError` where the back end or the measure
     cannot do what is asked of it."""
+    plan = plan.case_by_case() if backend.capabilities.is_remote else plan
     check = partial(_check, plan.measure, backend)
     prepared, kept = plan.cases.prepared(backend, plan.settings, plan.measure, check, plan.steps)
     return ReadyPlan(replace(plan, cases=kept), backend, prepared)
@@ -78,11 +79,7 @@ class ReadyPlan:
     def groups(self) -> list[range]:
         """The cases of each part of the run."""
         lengths = [len(context) for context in self.prepared.contexts] if self.plan.steps else None
-        return groups_of(self.prepared.conversations, self._size, lengths)
-
-    @property
-    def _size(self) -> int:
-        return size_of(self.plan, is_remote=self.backend.capabilities.is_remote)
+        return groups_of(self.prepared.conversations, self.plan.group_size, lengths)
 
     def spec(self, *, command: str | None = None, label: str | None = None, data: str | None = None) -> RunSpec:
         """What names the run of this plan, and explains it: the command line, what the run is called, and which files
@@ -90,7 +87,7 @@ class ReadyPlan:
         plan = self.plan
         return spec_of(
             *(plan.measure, plan.instrument, plan.settings, self.backend, plan.cases.cases),
-            group_size=self._size,
+            group_size=plan.group_size,
             command=command,
             problems=plan.cases.problems,
             label=label,

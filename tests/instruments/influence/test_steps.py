@@ -101,7 +101,7 @@ def test_values_of_records_are_the_same_too() -> None:
 @pytest.fixture(scope="module")
 def one_by_one() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leakmeter.engine.groups.MOST_STEPPED", 1)
+        patch.setattr("leakmeter.instruments.influence.steps.TOGETHER", 1)
         return leakmeter.influence("toy", _log())
 
 
@@ -118,7 +118,7 @@ def test_neighbours_that_are_scored_together_have_the_numbers_that_they_have_alo
 def test_what_neighbours_have_in_common_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = tiny_backend()
     together = leakmeter.influence(backend, _log(FEWEST + 2))
-    monkeypatch.setattr("leakmeter.engine.groups.MOST_STEPPED", 1)
+    monkeypatch.setattr("leakmeter.instruments.influence.steps.TOGETHER", 1)
     apart = leakmeter.influence(backend, _log(FEWEST + 2))
     for one, other in zip(together, apart, strict=True):
         # Worst measured: 5.7e-6, with a noise floor of 1.1e-5.

@@ -9,9 +9,9 @@ from cyclopts import Parameter
 from leakmeter.commands.call import CallOptions, CaseOptions, FunctionOptions, function_of_cases, measured
 from leakmeter.commands.cases import read_cases, run_cases
 from leakmeter.commands.options import CaseSource, RunOptions, TextOption
-from leakmeter.core.loaded import Plan
 from leakmeter.engine.options import ModelOptions
 from leakmeter.instruments.influence.measure import Influence
+from leakmeter.instruments.influence.steps import planned
 from leakmeter.instruments.influence.telling import telling
 from leakmeter.text.build import PromptSettings
 
@@ -43,9 +43,7 @@ def influence_command(
     measure = measure or Influence()
     loaded = read_cases(source or CaseSource(), response, needs_response=not measure.samples)
     prompts, run = prompts or PromptSettings(), run or RunOptions()
-    steps = measure.steps(len(loaded.cases))
-    plan = Plan("influence", measure, prompts, loaded, steps=steps, telling=telling)
-    run_cases(plan, run, inputs=[source])
+    run_cases(planned(measure, prompts, loaded, telling), run, inputs=[source])
 
 
 class InfluenceOptions(FunctionOptions, CallOptions, PromptSettings, Influence, CaseOptions): ...
@@ -96,5 +94,4 @@ def influence(model: KeptModel, data: Any, options: InfluenceOptions) -> Results
     """
     measure = options.part(Influence)
     cases = options.cases(data, skip_bad=options.skip_bad, needs_response=not measure.samples)
-    steps = measure.steps(len(cases.cases))
-    return measured(model, Plan("influence", measure, options.part(PromptSettings), cases, steps=steps), options)
+    return measured(model, planned(measure, options.part(PromptSettings), cases), options)

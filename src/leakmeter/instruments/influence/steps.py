@@ -14,18 +14,24 @@ log as a whole is said to be.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from leakmeter.core.item import FEW_CASES, ContextItem, StepByStep
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.noise import neighbourhood_noise
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import Request, Trial
 from leakmeter.instruments.influence.disclosures import open_spans
 from leakmeter.instruments.influence.math import InfluenceStatistics, PieceScores, check_possible
 from leakmeter.stats.arrays import FloatArray
+
+if TYPE_CHECKING:
+    from leakmeter.core.case import Case
+    from leakmeter.instruments.influence.measure import Influence
+    from leakmeter.text.build import PromptSettings
 
 FEWEST: Final = FEW_CASES
 """Of a larger log so many cases, drawn at random, are scored beside contexts of other cases whatever was found: they
@@ -43,6 +49,23 @@ def steps_of(n_cases: int, seed: int) -> Sequence[StepByStep]:
     ranks = np.empty(n_cases, dtype=np.int64)
     ranks[order] = np.arange(n_cases)
     return [StepByStep(placebo=bool(rank < AVERAGED), controls=bool(rank < FEWEST)) for rank in ranks]
+
+
+TOGETHER: Final = 32
+"""Cases measured step by step that are scored together at most. Most are finished after few short passes, which a model
+runs faster together, and contexts of other cases that they are held against are run once."""
+
+
+def planned(
+    measure: Influence,
+    settings: PromptSettings,
+    cases: LoadedCases[Case],
+    telling: Callable[[Sequence[Case]], Sequence[float]] | None = None,
+) -> Plan:
+    """The plan for the cases of one log."""
+    steps = measure.steps(len(cases.cases))
+    size = TOGETHER if steps else 1
+    return Plan("influence", measure, settings, cases, group_size=size, steps=steps, telling=telling)
 
 
 class Stepwise:

@@ -114,17 +114,17 @@ async def cancel(request: Request) -> Response:
 
 
 def _measure(serving: Serving, wanted: RunRequest, job: Job) -> JsonObject:
-    from leakmeter.core.loaded import LoadedCases, Plan
+    from leakmeter.core.loaded import LoadedCases
     from leakmeter.data.cases import cases_of
     from leakmeter.engine.ready import make_ready
+    from leakmeter.instruments.influence.steps import planned
 
     settings = PromptSettings(unit=wanted.unit, template=wanted.template, group=wanted.unit != "whole").resolved()
     measure = Influence(max_new_tokens=wanted.max_new_tokens)
     loaded = cases_of(list(wanted.records), context_from=wanted.context_from, needs_response=True, logs=log_formats())
     kept = serving.use(wanted.model, job)
     with kept.lock, cancellable(kept, job):
-        cases, steps = LoadedCases(loaded.cases), measure.steps(len(loaded.cases))
-        ready = make_ready(Plan("influence", measure, settings, cases, steps=steps), kept.backend)
+        ready = make_ready(planned(measure, settings, LoadedCases(loaded.cases)), kept.backend)
         n_cases = len(ready.prepared)
         with ready.measure_into(serving.runs, label=wanted.name) as run:
             name = Path(run.directory.place).name
