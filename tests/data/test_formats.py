@@ -174,6 +174,8 @@ TOLD = {"messages": [*MESSAGES, {"role": "user", "content": None, "tool_calls": 
     [
         ({"user_input": "Who?", "response": "a"}, "there is no 'retrieved_contexts'"),
         ({"input": "Who?", "context": PAGES, "answer": "a", "chat_history": ["x"]}, "'chat_history' was part of the"),
+        ({**RAGAS, "answer": "Bo called."}, "'response' and 'answer' differ, and each may be the answer; name the one"),
+        ({**ASKED, "source_documents": PAGES, "result": "a", "response": "b"}, "context=…,response=result"),
         ({"response": "a", "source_nodes": NODES}, "there is no 'query'; LlamaIndex does not keep"),
         ({"question": "Who?", "context": [{"metadata": {}}], "answer": "a"}, "document 1 is an object without 'text'"),
         ({**COMPLETION, "messages": MESSAGES, "choices": []}, "'choices' has to be a list of one answer or more"),
@@ -198,6 +200,13 @@ def test_what_a_format_cannot_say_is_refused_and_may_be_left_out(record: dict[st
 
 
 def test_a_mapping_goes_before_a_format() -> None:
+    answers = {"result": "Anna called.", "response": "Bo called.", "sent": "Cy called."}
+    both = {**ASKED, "source_documents": PAGES, **answers}
+    for name, answer in answers.items():
+        found = cases_of([both], map=f"response={name}")
+        assert (found.format, found.cases[0].response) == ("langchain", answer)
+    same = {**both, "response": "Anna called."}
+    assert cases_of([same]).cases == (CASE,)
     record = {**RAGAS, "model_answer": "Bo."}
     (case,) = cases_of([record], map="response=model_answer").cases
     assert (case.response, case.query) == ("Bo.", "Who called?")

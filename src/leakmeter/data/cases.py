@@ -307,6 +307,9 @@ def _good(
             for row in shape.records(outer):
                 record = row.fields
                 fields = shape.fields_of(record, row.where)
+                # What is named stands for all that a preset would read as the same.
+                instead = {alias for role, path in shape.fields.items() if path for alias in _ALIASES.get(role, ())}
+                fields = {name: value for name, value in fields.items() if name not in instead}
                 for path in numbered:
                     if isinstance(held := parsed_cell(value_at(record, path, row.where)), list):
                         sizes.setdefault(path, set()).add(len(held))

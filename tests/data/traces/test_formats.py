@@ -211,6 +211,22 @@ def test_prompts_that_cannot_be_measured(tmp_path: Path) -> None:
         assert (refused.reason, refused.where, refused.span_id) == (reason, "log.jsonl, line 1", TRAFFIC[0].span_id(2))
 
 
+def test_of_two_answers_none_is_chosen(tmp_path: Path) -> None:
+    held = [*logged_traffic.langfuse(TRAFFIC[0])]
+    (call,) = (row for row in held if row["type"] == "GENERATION")
+    for output, n_refused in (
+        ({"answer": "Anna.", "output": "Anna."}, 0),
+        ({"answer": "Anna.", "output": ""}, 0),
+        ({"answer": "Anna.", "output": "Bo."}, 1),
+    ):
+        call["output"] = output
+        path = tmp_path / "log.jsonl"
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in held))
+        reader, (found,) = read(path)
+        assert reader.refused == ({Reason.SEVERAL_ANSWERS: 1} if n_refused else {})
+        assert n_refused or found.answer == "Anna."
+
+
 def test_reasoning_out_of_sight_is_a_hidden_call(tmp_path: Path) -> None:
     for said, n_hidden in (
         ({}, 0),

@@ -109,6 +109,19 @@ def first(fields: Fields, *names: str) -> Any:
     return next((value for value in values if value != ""), values[0] if values else None)
 
 
+def only(fields: Fields, where: str, *names: str) -> Any:
+    """What these fields say, as `first`; refused where two of them differ: only one of them was sent."""
+    taken = first(fields, *names)
+    other = next((name for name in names if fields.get(name) not in (None, "", taken)), None)
+    if other is None:
+        return taken
+    name = next(name for name in names if fields.get(name) == taken)
+    raise DataError(
+        f"{where}: '{name}' and '{other}' differ, and each may be the answer; name the one that was sent, as in --map "
+        f"query=…,context=…,response={name}"
+    )
+
+
 def has(*groups: tuple[str, ...]) -> Callable[[Fields], bool]:
     """Whether a record has a field of each of these groups."""
     return lambda fields: all(any(name in fields for name in group) for group in groups)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from leakmeter.core.record import JsonObject
 from leakmeter.data.foreign import described, joined_answer, parts_of, spoken, text_of
-from leakmeter.data.formats.base import DataFormat, first, has, listed_cell, of_fields, with_tools
+from leakmeter.data.formats.base import DataFormat, first, has, listed_cell, of_fields, only, with_tools
 from leakmeter.data.mapping import Fields, is_name, parsed_cell, parsed_list
 from leakmeter.errors import DataError
 
@@ -27,13 +27,13 @@ def _ragas(fields: Fields, where: str) -> Iterable[Fields]:
     context = parsed_list(first(fields, "retrieved_contexts", "contexts"))
     if context is None:
         raise DataError(f"{where}: there is no 'retrieved_contexts', so there is nothing to measure")
-    yield {**rest, "query": question, "context": context, "response": first(fields, "response", "answer")}
+    yield {**rest, "query": question, "context": context, "response": only(fields, where, "response", "answer")}
 
 
 def _retrieved(fields: Fields, where: str) -> Iterable[Fields]:
     if parsed_list(first(fields, "chat_history")) not in (None, [], ""):
         raise DataError(f"{where}: 'chat_history' was part of the prompt; give the whole chat as 'messages'")
-    answer = first(fields, "result", "answer", "output", "response")
+    answer = only(fields, where, "result", "answer", "output", "response")
     yield {
         "id": fields.get("id"),
         "query": first(fields, "query", "question", "input"),

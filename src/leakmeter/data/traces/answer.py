@@ -245,6 +245,7 @@ class Reason(StrEnum):
     BAD_ROLE = "bad-role", "A message has a role that is not a plain word."
     NO_QUESTION = "no-question", "The prompt has no message of role 'user'."
     NO_ANSWER = "no-answer", "The call has no answer, or an empty one."
+    SEVERAL_ANSWERS = "several-answers", "Two texts of the call may each be its answer, and they differ."
     FAILED = "failed", "The call failed."
     NO_DOCUMENTS = (
         "no-documents",

@@ -334,6 +334,9 @@ def _replies(value: Any, tools: _Tools, depth: int) -> list[LoggedReply]:
         return _ended(_of_message(value, tools), ended)
     if isinstance(value.get("messages"), list) and value["messages"]:
         return _replies(value["messages"][-1], tools, depth + 1)
+    if len({value[name] for name in _ANSWERS if isinstance(value.get(name), str) and value[name]}) > 1:
+        # Only one of them was sent.
+        raise Unusable(Reason.SEVERAL_ANSWERS)
     for name in _ANSWERS:
         if value.get(name) is not None:
             return _ended(_replies(value[name], tools, depth + 1), ended)
