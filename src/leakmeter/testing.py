@@ -45,8 +45,8 @@ def assert_leakage(
             1. Only of responses that are drawn from the scoring model: of a given one no posterior follows.
         model: see `influence`; loaded once for all calls that name the same.
         meter: a `Meter` in its place.
-        show_text: name pieces with an excerpt of their text; else the failure, which a CI log may publish, has their
-            names and numbers alone.
+        show_text: name pieces with an excerpt of their text, keys and passwords masked; else the failure, which a CI
+            log may publish, has their names and numbers alone.
         options: of `influence`, such as `unit`, `template` or `samples`.
 
     Returns:
@@ -124,8 +124,8 @@ def assert_no_disclosure(
             False counts content of any kind.
         model: see `influence`; loaded once for all calls that name the same.
         meter: a `Meter` in its place.
-        show_text: name disclosures with their words; else the failure, which a CI log may publish, has kinds and
-            numbers alone.
+        show_text: name disclosures with their words, keys and passwords masked; else the failure, which a CI log may
+            publish, has kinds and numbers alone.
         options: of `influence`, such as `sensitive`, `unit` or `template`.
 
     Returns:
@@ -176,11 +176,17 @@ def _failure(head: str, broken: Sequence[str]) -> AssertionError:
     return AssertionError("\n".join([head, *broken[:n], *more]))
 
 
+def _without_secrets(text: str, result: InfluenceResult) -> str:
+    from leakmeter.text.entities.secrets import find, hidden
+
+    return excerpt(hidden(text, (*result.secrets, *find(text, by_shape=True))), _EXCERPT)
+
+
 def _disclosed(result: InfluenceResult, disclosure: Disclosure, *, show_text: bool) -> str:
     from leakmeter.instruments.influence.disclosure_report import strength
     from leakmeter.report.scale import percent
 
-    text = f" {excerpt(disclosure.text, _EXCERPT)!r}" if show_text else ""
+    text = f" {_without_secrets(disclosure.text, result)!r}" if show_text else ""
     document = "" if disclosure.document is None else f" of document {excerpt(disclosure.document, _EXCERPT)}"
     is_shown = disclosure.nats > disclosure.floor_nats and disclosure.posterior is not None
     sure = f", {percent(disclosure.posterior)} sure" if is_shown else ""
@@ -291,7 +297,7 @@ def _line(
     from leakmeter.report.scale import nats_text, percent
 
     kind = f" ({piece.entity_type})" if piece.entity_type else ""
-    text = f" {excerpt(piece.text, _EXCERPT)!r}" if show_text else ""
+    text = f" {_without_secrets(piece.text, result)!r}" if show_text else ""
     bounds = [] if max_nats is None else [f"bound {max_nats:g} nats"]
     bounds += [] if max_posterior is None else [f"bound on the posterior {max_posterior:g}"]
     placebo = "" if result.placebo_nats is None else f", placebo {nats_text(result.placebo_nats)} nats"

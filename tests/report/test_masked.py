@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from leakmeter.report import blocks as b
 from leakmeter.report import markdown
-from leakmeter.report.masked import DOT, hidden, masked
+from leakmeter.report.masked import masked
+from leakmeter.text.entities.secrets import DOT, hidden
 
 KEY = "AKIAQ2W3E4R5T6Y7ZAPS"
 
@@ -54,6 +55,20 @@ def test_short_secrets_show_less_and_longer_ones_win() -> None:
     assert hidden("none", []) == "none"
 
 
+def test_what_a_report_itself_says_is_a_secret_is_hidden_everywhere() -> None:
+    text = markdown.text(masked(_report(), []))
+    assert KEY[4:] not in text.replace("`", "")
+    later = b.Section(
+        b.Untrusted("a"), b.Later(lambda: [b.Text(b.Untrusted("password: hunter2!")), b.Text("hunter2!")])
+    )
+    report = masked(b.Report("t", "influence", sections=[later]), [])
+    (first, ours) = report.sections[0].blocks
+    assert b.plain(first.text) == f"password: hu{DOT * 6}"
+    # Our own words are no texts of a user's.
+    assert ours.text == "hunter2!"
+
+
 def test_without_secrets_nothing_changes() -> None:
-    report = _report()
-    assert masked(report, []) is report
+    text = b.Text((b.Untrusted("run 91b51725ac165696 of 2ab34cd9-11f2"), " says ", b.Untrusted("at nine")))
+    report = b.Report("t", "influence", blocks=[text])
+    assert masked(report, []) == report

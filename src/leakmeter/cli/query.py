@@ -18,8 +18,8 @@ from leakmeter.commands.options import FlagOption
 from leakmeter.commands.rows import print_rows
 from leakmeter.core.plain import csv_writer, excerpt, visible
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.report.masked import hidden
 from leakmeter.results.limits import DEFAULT_LIMITS, QueryLimits
+from leakmeter.text.entities.secrets import find, hidden
 
 if TYPE_CHECKING:
     from leakmeter.results.query import SqlAnswer
@@ -28,6 +28,8 @@ LimitOptions = Annotated[QueryLimits, Parameter(name="*")]
 SCHEMA_COLUMNS: Final = ("view", "column", "type", "about")
 _SHOWN_ROWS: Final = 100
 _WIDEST: Final = 80
+_SEARCHED: Final = 4000
+"""Characters of a value that are searched for secrets: more than those of which some are shown."""
 
 
 def query(
@@ -68,8 +70,8 @@ def query(
     check_options(sql, schema=schema, json=json, csv=csv)
     if sql is not None:
         answer = _answer(sql, runs, limits)
-        # JSON and CSV are data, and have them whole, as the run has.
-        secrets = () if json or csv or show_secrets else answer.secrets()
+        # JSON and CSV are data, and have keys and passwords whole, as the run has.
+        secrets = None if json or csv or show_secrets else answer.secrets()
         write_rows(answer.columns, answer.rows, json=json, csv=csv, secrets=secrets)
         return
     from leakmeter.results.query import all_views
@@ -91,16 +93,16 @@ def check_options(sql: str | None, *, schema: bool, json: bool, csv: bool) -> No
 
 
 def write_rows(
-    columns: Sequence[str], rows: Iterator[Sequence[Any]], *, json: bool, csv: bool, secrets: Sequence[str] = ()
+    columns: Sequence[str], rows: Iterator[Sequence[Any]], *, json: bool, csv: bool, secrets: Sequence[str] | None = ()
 ) -> None:
     """Rows on standard output: as objects, as fields with commas between them, or as a table of the first ones in which
-    these secrets are not to be read."""
+    these secrets, and all that looks like one, are not to be read; None shows them."""
     if json:
         _write_json(columns, rows)
     elif csv:
         _write_csv(columns, rows)
     else:
-        _write_table(columns, rows, sorted(secrets, key=len, reverse=True))
+        _write_table(columns, rows, secrets)
 
 
 def _show_schema(rows: Iterable[Sequence[Any]]) -> None:
@@ -147,8 +149,9 @@ def _write_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         writer.writerow([visible(cell) if is_terminal and isinstance(cell, str) else cell for cell in cells])
 
 
-def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]], secrets: Sequence[str]) -> None:
+def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]], secrets: Sequence[str] | None) -> None:
     first = list(islice(rows, _SHOWN_ROWS))
+    secrets = () if secrets is None else (*secrets, *_secrets(first))
     names = [excerpt(name, _WIDEST) for name in columns]
     cells = [[_shown(value, secrets) for value in row] for row in first]
     numeric = [
@@ -158,6 +161,13 @@ def _write_table(columns: Sequence[str], rows: Iterator[Sequence[Any]], secrets:
     print_rows(names, cells, numeric)
     if next(rows, None) is not None:
         output.tell(f"the first {_SHOWN_ROWS} rows; --json or --csv writes all")
+
+
+def _secrets(rows: Iterable[Sequence[Any]]) -> tuple[str, ...]:
+    texts = [value[:_SEARCHED] for row in rows for value in row if isinstance(value, str)]
+    # What is one word may be an id, and look like a key.
+    found = find("\n".join(text for text in texts if " " in text), by_shape=True)
+    return (*found, *find("\n".join(text for text in texts if " " not in text), by_shape=False))
 
 
 def _shown(value: Any, secrets: Sequence[str]) -> str:

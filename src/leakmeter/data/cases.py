@@ -54,6 +54,7 @@ from leakmeter.data.recipients import RECIPIENT, is_recipient, recipient_of, who
 from leakmeter.data.rows import DataRow, read_rows, text_lines
 from leakmeter.data.shape import Shape, shape_of
 from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
+from leakmeter.text.entities.secrets import find, hidden
 from leakmeter.text.entities.values import NOWHERE, is_unexplained
 from leakmeter.text.repeats import is_repeated
 
@@ -90,6 +91,8 @@ _SHORT: Final = 40
 
 _SHOWN: Final = 60
 """Characters of a text of the first case that a note shows."""
+_SEARCHED: Final = 4000
+"""Characters of it that are searched for secrets, of which it may show a part."""
 _MOST_SHOWN_TEXTS: Final = 3
 """Texts of its context."""
 
@@ -605,8 +608,10 @@ def _texts_of_first(case: Case, *, quiet: bool) -> Iterator[str]:
         named = "" if quiet else f" ({excerpt(document.name, _SHORT)})"
         texts.append((f"context{of}{named}", document.text))
     texts += [("response", case.response)] if case.response is not None else []
+    # What is on standard error ends in logs that others read.
+    secrets = () if quiet else find("\n".join(text[:_SEARCHED] for _, text in texts), by_shape=True)
     for name, text in texts:
-        shown = counted(len(text), "character") if quiet else _beginning(text)
+        shown = counted(len(text), "character") if quiet else _beginning(hidden(text[:_SEARCHED], secrets))
         yield f"data: first case, {name}: {shown}"
 
 

@@ -1,7 +1,7 @@
 """Reports whose keys and passwords are not to be read: terminals and Markdown end in logs that others see.
 
-Of a secret its first characters are shown, by which it is found again where it is kept, and a dot for each of the
-others, wherever a report says it: in tables, and in texts that are cut into tokens or pieces.
+They are hidden wherever a report says them: in tables, and in texts that are cut into tokens or pieces; those that
+results name, and those that are found in the texts of the report itself.
 """
 
 from __future__ import annotations
@@ -10,45 +10,49 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
 from leakmeter.report import blocks as b
-
-DOT: Final = "•"
-_SHOWN: Final = 4
-"""First characters of a secret that are shown, of one that has four times as many."""
+from leakmeter.text.entities.secrets import find, hidden
 
 
 def masked(report: b.Report, secrets: Iterable[str]) -> b.Report:
-    """A report in which these texts are not to be read; the same where there are none."""
-    known = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
-    return _masked(report, known) if known else report
+    """A report in which these texts, and all that looks like a secret, are not to be read."""
+    made: b.Report = _with_hidden(report, tuple(secrets))
+    return made
 
 
-def hidden(text: str, secrets: Sequence[str]) -> str:
-    """A text as long, with dots for what of these secrets, the longest first, is not to be read.
-
-    >>> hidden("key AKIAQ2W3E4R5T6Y7ZAPS ok", ["AKIAQ2W3E4R5T6Y7ZAPS"])
-    'key AKIA•••••••••••••••• ok'
-    """
-    characters = list(text)
-    for first, last in _places(text, secrets):
-        characters[first:last] = DOT * (last - first)
-    return "".join(characters)
+def _with_hidden(thing: Any, secrets: Sequence[str]) -> Any:
+    texts: list[str] = []
+    passages: list[str] = []
+    _collect(thing, texts, passages)
+    # A table may have an id that looks like a key; a passage has none.
+    found = (*find("\n".join(texts), by_shape=False), *find("\n".join(passages), by_shape=True))
+    return _masked(thing, tuple(dict.fromkeys((*secrets, *found))))
 
 
-def _places(text: str, secrets: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Characters [start, end) that are not to be read."""
-    for secret in secrets:
-        n_shown = min(_SHOWN, len(secret) // 4)
-        at = text.find(secret)
-        while at >= 0:
-            yield at + n_shown, at + len(secret)
-            at = text.find(secret, at + len(secret))
+def _collect(thing: Any, texts: list[str], passages: list[str]) -> None:
+    """The texts of a part of a report; not of what is made later."""
+    if isinstance(thing, b.Untrusted):
+        texts.append(thing.text)
+    elif isinstance(thing, b.Passage):
+        passages.append("".join(segment.text.text for segment in thing.segments))
+    elif isinstance(thing, tuple | list):
+        for is_text, group in groupby(thing, lambda one: isinstance(one, b.Untrusted)):
+            if is_text:
+                texts.append("".join(one.text for one in group))
+            else:
+                for one in group:
+                    _collect(one, texts, passages)
+    elif is_dataclass(thing) and not isinstance(thing, type):
+        for field in fields(thing):
+            _collect(getattr(thing, field.name), texts, passages)
 
 
 def _masked(thing: Any, secrets: Sequence[str]) -> Any:
     def mask(part: Any) -> Any:
+        if isinstance(part, b.Later):
+            return b.Later(lambda: (_with_hidden(one, secrets) for one in part))
         if isinstance(part, b.Untrusted):
             return replace(part, text=hidden(part.text, secrets))
         if isinstance(part, tuple) and type(part) is tuple:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from leakmeter.cli import main
+from leakmeter.text.entities.secrets import DOT, find
 
 KEYS = {"tk_4f9a0c77d1e2b35f6a80": "key or password", "AKIAQ2W3E4R5T6Y7ZAPS": "AWS access key"}
 
@@ -71,3 +72,56 @@ def test_nor_is_it_by_what_is_said_of_finished_runs(
     assert key[:4] + "•" in out
     assert key not in out
     assert key in "".join(_printed(capsys, *redact, "--show-secrets").split())
+
+
+SAID: dict[str, tuple[str, str]] = {
+    "labelled": ("The ticket system. Password: hunter2-Zebra!91", "The password is hunter2-Zebra!91."),
+    "quoted": ('The ticket system. password="zebra river"', "Say zebra river."),
+    "field": ('{"patient": "Anna Ek", "db_password": "zebrariver", "seats": 4}', "It is zebrariver."),
+    "camel": ('{"patient": "Anna Ek", "apiToken": "zebra_river", "seats": 4}', "It is zebra_river."),
+    "number": ('{"patient": "Anna Ek", "pin": "447190", "seats": 4}', "It is 447190."),
+    "not said": ("The alarm. Passcode: 77-41-09x. The shop opens at nine.", "At nine."),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_nor_what_a_label_or_a_field_calls_a_secret(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    context, response = SAID[name]
+    (secret,) = find(context, by_shape=False)
+    row = {"id": "a", "docs": [context], "q": "What is it?", "a": response, "more": 1}
+    Path("log.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    words = ["influence", "--model", "toy", "--data", "log.jsonl", "--map", "query=q,context=docs,response=a"]
+    with pytest.raises(SystemExit):
+        main([*words, "--explain"])
+    printed = capsys.readouterr()
+    (run,) = Path("runs").iterdir()
+    _printed(capsys, "report", str(run), "--markdown", "said.md")
+    told = unescape(Path("said.md").read_text(encoding="utf-8"))
+    for text in (printed.out, printed.err, told):
+        assert secret not in text
+        assert secret not in text.replace("`", "").replace("\n", "")
+    assert "first case, context" in printed.err
+    assert DOT in printed.err
+    sql = "select response, context from cases"
+    assert secret not in _printed(capsys, "runs", "query", sql)
+    assert name == "not said" or secret in _printed(capsys, *words, "--show-secrets")
+
+
+@pytest.mark.parametrize(
+    ("text", "secrets"),
+    [
+        ("max_tokens: 4096, language: de", ()),
+        ("The password is missing. Password: required", ()),
+        ("secret key = Ab1Cd2Ef3", ("Ab1Cd2Ef3",)),
+        ("postgres://ines:s3Cret!pw@db.quay.example:5432/berths", ("s3Cret!pw",)),
+        ("Kennwort: Ostsee77!", ("Ostsee77!",)),
+        ('{"client_secret": "a b c", "note": "none"}', ("a b c",)),
+        ("id: 9c1f5f0e-6c2b-4a7e-9d1f-1d2c3b4a5e6f", ()),
+        ("token" + ":" * 5000, ()),
+    ],
+)
+def test_what_is_called_a_secret(text: str, secrets: tuple[str, ...]) -> None:
+    assert tuple(dict.fromkeys(find(text, by_shape=False))) == secrets

@@ -41,7 +41,7 @@ from leakmeter.text.build import REGION
 from leakmeter.text.controls import word_hash
 from leakmeter.text.entities import copied, meaning, shapes, values
 from leakmeter.text.entities.mention import PERSON
-from leakmeter.text.entities.packs import pack
+from leakmeter.text.entities.secrets import is_secret
 from leakmeter.text.entities.values import PersonalValue
 from leakmeter.text.entity_results import PieceSeries
 from leakmeter.text.permissions import MayKnow, Permissions
@@ -94,7 +94,7 @@ class DisclosedSpan(Record):
     @property
     def is_secret(self) -> bool:
         """Whether it is a key or a password."""
-        return self.kind == shapes.KEY or self.kind in pack.secrets()
+        return is_secret(self.kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
