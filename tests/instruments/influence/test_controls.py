@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,9 +19,9 @@ from leakmeter.core.prompt import Prompt
 from leakmeter.instruments.influence.controls import (
     ControlContext,
     FalseAlarms,
+    ListCut,
     most_of,
     p_values,
-    told_apart,
 )
 from leakmeter.instruments.influence.disclosures import disclosures, examined
 from leakmeter.instruments.influence.measure import Influence
@@ -134,12 +135,53 @@ def test_false_alarms_are_counted_with_their_bound() -> None:
 def test_p_values_are_shares_of_the_pairs_that_do_as_much() -> None:
     controls = [ControlContext(case=str(i), nats=0.0, disclosures=0, worst_nats=float(i)) for i in range(9)]
     assert p_values([8.0, 8.5, 0.0, 4.0], controls) == [0.2, 0.1, 1.0, 0.6]
-    # Of few pairs nothing follows; of more, a list is cut.
-    assert told_apart([8.5, 4.0], controls) == told_apart([8.5, 4.0], []) == [True, True]
-    assert told_apart([8.5, 8.5, 4.0], 2 * controls) == [True] * 3
-    many = 3 * controls
-    assert told_apart([8.5, 8.5], many) == [True, True]
-    assert told_apart([8.5, 4.0, 4.0], many) == [False, False, False]
+
+
+def pairs_of(worst_nats: Sequence[float]) -> list[ControlContext]:
+    return [ControlContext(case=str(i), nats=0.0, disclosures=0, worst_nats=nats) for i, nats in enumerate(worst_nats)]
+
+
+def test_a_list_is_cut_where_contexts_of_other_cases_do_as_much() -> None:
+    # Of few pairs nothing follows.
+    assert ListCut.of([8.5, 4.0], []) == ListCut.of([8.5, 4.0], pairs_of([9.0] * 18)) == ListCut(0.0, None, False)
+    pairs = pairs_of([0.0] * 295 + [3.5, 4.0, 4.5, 5.0, 6.0])
+    # Of 100 responses ten have more than any pair; 100 × 1/301 are expected to have it by chance, a thirtieth of them.
+    many = ListCut.of([7.0] * 10 + [0.0] * 90, pairs)
+    assert (many.least_nats, many.is_bounded) == (7.0, True)
+    assert many.false_responses == pytest.approx(100 / 301)
+    # The same spans are hypotheses beside all that were searched: of three, a tenth is less than chance makes.
+    few = ListCut.of([7.0] * 3 + [0.0] * 97, pairs)
+    assert (few.least_nats, few.is_bounded) == (np.nextafter(6.0, 7.0), False)
+    assert few.false_responses == pytest.approx(100 / 301)
+    # Weaker ones stay as long as the list with them is long enough.
+    mixed = ListCut.of([7.0] * 15 + [5.5] * 8 + [3.2] * 2 + [0.0] * 75, pairs)
+    assert mixed.least_nats == 3.2
+    assert ListCut.of([7.0] * 15 + [3.2] * 1 + [0.0] * 84, pairs).least_nats == 7.0
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.03, 0.06, 0.15])
+def test_of_what_is_listed_at_most_a_tenth_is_false(rate: float) -> None:
+    """Logs in which nothing, or a fifth of the responses, discloses something; all others have spans as foreign
+    contexts make them."""
+    rng = np.random.default_rng(7)
+    n_logs, n = 400, 100
+    share: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(n_logs):
+        for some in (False, True):
+            null = np.where(rng.random(4 * n) < rate, 3.0 + rng.exponential(2.0, 4 * n), 0.0)
+            best = null[:n].copy()
+            if some:
+                best[: n // 5] = 5.0 + rng.exponential(4.0, n // 5)
+            cut = ListCut.of(best.tolist(), pairs_of(null[n:].tolist()))
+            if cut.is_bounded:
+                kept = best >= cut.least_nats
+                false = kept[n // 5 :].sum() if some else kept.sum()
+                share[some].append(false / kept.sum())
+            else:
+                assert cut.false_responses == pytest.approx(n / (3 * n + 1))
+                share[some].append(0.0)
+    for shares in share.values():
+        assert np.mean(shares) <= 0.1 + 2 * np.std(shares) / np.sqrt(n_logs)
 
 
 def test_reports_say_how_often_the_rule_is_wrong_here() -> None:
@@ -148,6 +190,8 @@ def test_reports_say_how_often_the_rule_is_wrong_here() -> None:
     text = str(results.report()).replace("\\xa0", " ")
     alarms = "False alarms: 0 of 12 checks with another case’s context, from which nothing was said, would have been"
     assert f"{alarms} listed too (0.0 %, at most 53 %)." in text
+    told = results.to_dict()["summary"].to_dict()["false_alarms"]
+    assert (told["pairs"], told["alarms"], round(told["share_at_most"], 2)) == (12, 0, 0.53)
     assert "pairs of a response and the context of another case, from which it was not written" in text
     assert "Each response was also scored beside contexts of other cases of these data, up to 3 each." in text
     assert (plain := leakmeter.influence("toy", CASES, controls=0))[0].controls == ()
@@ -168,8 +212,8 @@ def test_a_control_that_says_a_word_which_others_do_not_is_a_source_of_it() -> N
     texts["control_words"] = words_of_some([Document("c1", "It moved North."), Document("c2", "It stayed.")], None)
     (found,) = disclosures(texts, series)
     assert (found.text, found.own_nats) == ("moved north", pytest.approx(9.0 - 0.6))
-    # Nor is it a false alarm of a pair with that context.
-    assert [control.disclosures for control in examined(texts, series)[1]] == [0, 0]
+    # As the context that was read, it would have been taken for the source.
+    assert [control.disclosures for control in examined(texts, series)[1]] == [1, 0]
     # What all of them say is form, and counts against it.
     texts["control_words"] = words_of_some([Document("c1", "moved north"), Document("c2", "north, moved")], None)
     assert texts["control_words"] == {}

@@ -300,6 +300,12 @@ def test_index_and_sections_have_what_the_list_of_all_cases_has() -> None:
     said = flat(printed(made, width=120))
     assert "In other words, or from several pieces: 1 span in 1 of 2 responses." in said
     assert "1 further span in other words is not listed: contexts of other cases do as much" in said
+    assert "Of the responses that are listed for such words, at most 10 % are expected to be false." in said
+    more = report(
+        [replace(strong, id="a"), replace(weak, id="b"), replace(small(3), id="c"), replace(small(4), id="d")]
+    )
+    chance = "Of 4 responses, chance alone would list 0.19 for such words; 20 checks are too few to say more."
+    assert chance in flat(printed(more, width=120))
     index = {b.plain(section.name): [b.plain(cell) for cell in section.cells[1:2]] for section in made.sections}
     assert index == {"a": ["content in other words"], "b": ["no disclosure"]}
     page = html.page(made)

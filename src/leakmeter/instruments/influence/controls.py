@@ -23,7 +23,7 @@ from leakmeter.stats.ranks import discoveries
 from leakmeter.stats.stats import share_at_most
 
 FALSE_SHARE: Final = 0.1
-"""Of a list of spans in other words, how much may be expected to be false."""
+"""Of the responses that a list has for spans in other words, how many may be expected to be false."""
 LEAST_PAIRS: Final = 19
 """Pairs of a response and a context of another case with which the smallest p value is 0.05: with fewer no list is
 cut."""
@@ -91,16 +91,44 @@ class FalseAlarms(Record):
 
 
 def p_values(own_nats: Sequence[float], controls: Sequence[ControlContext]) -> list[float]:
-    """Of spans with so many nats of their own: the share of pairs of a response and a foreign context, the span's own
-    pair among them, that have a span with as many; 1 of each without controls."""
+    """Of the best spans of responses, with so many nats of their own: the share of pairs of a response and a foreign
+    context, the response's own pair among them, that have a span with as many; 1 of each without controls. A pair
+    counts by its best span, whatever its length: long responses have more spans that may be best."""
     worst = np.sort([control.worst_nats for control in controls])
     above = len(worst) - np.searchsorted(worst, own_nats, side="left")
     return [float(p) for p in (1 + above) / (1 + len(worst))]
 
 
-def told_apart(own_nats: Sequence[float], controls: Sequence[ControlContext]) -> list[bool]:
-    """Which of these spans belong to a list of which at most `FALSE_SHARE` is expected to be false; all where there are
-    fewer pairs than `LEAST_PAIRS`."""
-    if len(controls) < LEAST_PAIRS:
-        return [True] * len(own_nats)
-    return discoveries(p_values(own_nats, controls), FALSE_SHARE)
+@dataclass(frozen=True, slots=True)
+class ListCut:
+    """From how many nats on spans in other words are listed, and what that says of the list."""
+
+    least_nats: float
+    """Own nats of the weakest span that is listed; 0 where the list is not cut."""
+    false_responses: float | None
+    """How many responses would be listed by chance alone, if none of all disclosed anything; None where the list is not
+    cut."""
+    is_bounded: bool
+    """Whether at most `FALSE_SHARE` of the responses that are listed is expected to be false."""
+
+    @classmethod
+    def of(cls, best_nats: Sequence[float], controls: Sequence[ControlContext]) -> Self:
+        """The cut of a list.
+
+        Every response that was searched is a hypothesis, also one that has no such span: a list of those alone that
+        passed the floor would have been chosen by what it is tested for. Benjamini and Hochberg's rule cuts it. A list
+        of fewer than about three responses never passes, since no p value is below one in the number of pairs: then
+        what has more nats than any foreign context is listed, and how much of that chance makes is said.
+
+        Args:
+            best_nats: own nats of the best span in other words of each response; 0 of one without.
+            controls: of all pairs of a response and a foreign context.
+        """
+        if len(controls) < LEAST_PAIRS:
+            return cls(0.0, None, False)
+        ps = p_values(best_nats, controls)
+        kept = [nats for nats, is_kept in zip(best_nats, discoveries(ps, FALSE_SHARE), strict=True) if is_kept]
+        if kept:
+            return cls(min(kept), len(ps) * p_values([min(kept)], controls)[0], True)
+        most = max(control.worst_nats for control in controls)
+        return cls(float(np.nextafter(most, np.inf)), len(ps) / (1 + len(controls)), False)

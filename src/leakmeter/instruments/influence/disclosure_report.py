@@ -11,7 +11,7 @@ from typing import Final, Literal
 from leakmeter.core.plain import counted, n_listed, plural
 from leakmeter.instruments.influence import permitted
 from leakmeter.instruments.influence.context import ContextStretch
-from leakmeter.instruments.influence.controls import ControlContext, controls_of, p_values, told_apart
+from leakmeter.instruments.influence.controls import ControlContext, ListCut, controls_of, p_values
 from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
@@ -112,18 +112,18 @@ def retold(case: InfluenceResult) -> list[Disclosure]:
     return [disclosure for disclosure in found(case) if not disclosure.is_sensitive and disclosure.relation != "copied"]
 
 
-def listed(cases: Sequence[InfluenceResult]) -> list[tuple[InfluenceResult, int]]:
+def listed(cases: Sequence[InfluenceResult]) -> tuple[list[tuple[InfluenceResult, int]], ListCut]:
     """The cases without the content in other words that does not differ from what contexts of other cases do to
-    answers, so that at most `FALSE_SHARE` of what is left is expected to be false; with how many spans each has
-    lost."""
+    responses, with how many spans each has lost; and where the list was cut."""
     of_each = [retold(case) for case in cases]
-    kept = iter(told_apart([disclosure.own_nats for some in of_each for disclosure in some], controls_of(cases)))
+    best = [max((disclosure.own_nats for disclosure in some), default=0.0) for some in of_each]
+    cut = ListCut.of(best, controls_of(cases))
     left = []
     for case, some in zip(cases, of_each, strict=True):
-        cut = {id(disclosure) for disclosure in some if not next(kept)}
-        disclosures = tuple(disclosure for disclosure in case.disclosures if id(disclosure) not in cut)
-        left.append((replace(case, disclosures=disclosures) if cut else case, len(cut)))
-    return left
+        weak = {id(disclosure) for disclosure in some if disclosure.own_nats < cut.least_nats}
+        disclosures = tuple(disclosure for disclosure in case.disclosures if id(disclosure) not in weak)
+        left.append((replace(case, disclosures=disclosures) if weak else case, len(weak)))
+    return left, cut
 
 
 def kinds_text(disclosures: Sequence[Disclosure]) -> str:

@@ -290,7 +290,7 @@ def examined(texts: Texts, series: PieceSeries) -> tuple[tuple[Disclosure, ...],
     found = tuple(_by_meaning(disclosure, spoken_of) for disclosure in outcomes if disclosure is not None)
     if (permissions := texts.get("permissions")) is not None:
         found = judged(found, Permissions.from_dict(permissions), pieces.fields)
-    return found, tuple(_control_contexts(answer, numbers, _controls(texts, series)))
+    return found, tuple(_control_contexts(answer, numbers, texts, series))
 
 
 def _spoken_of(answer: _Answer, texts: Texts) -> meaning.SpokenOf:
@@ -351,12 +351,14 @@ def open_spans(texts: Texts, series: PieceSeries) -> list[bool]:
     return out
 
 
-def _control_contexts(answer: _Answer, known: _Numbers, controls: Mapping[str, FloatArray]) -> Iterator[ControlContext]:
-    """Each control as if the response had been written from it: it is held against the others."""
-    for case, nats in controls.items():
+def _control_contexts(answer: _Answer, known: _Numbers, texts: Texts, series: PieceSeries) -> Iterator[ControlContext]:
+    """Each control as if the response had been written from it, with all that it does: it is held against the
+    others."""
+    against = _controls(texts, series)
+    for case, nats in _raw_controls(series).items():
         if case.startswith(f"{IRRELEVANT} "):
             continue  # of no case: it says nothing of how other contexts are taken
-        others = [other for name, other in controls.items() if name != case]
+        others = [other for name, other in against.items() if name != case]
         numbers = replace(known, whole=nats, controls=_rows(others, len(nats)), pieces=None)
         raised = [(value, _raised(span, value, numbers)) for span, value in _spans(answer, numbers)]
         yield ControlContext(
@@ -468,17 +470,22 @@ def _controls(texts: Texts, series: PieceSeries) -> dict[str, FloatArray]:
         (word_hash(word), slice(*_tokens_of(edges, start, end))) for word, start, end in matching.words("".join(tokens))
     ]
     of_some: Mapping[str, Sequence[int]] = texts.get("control_words") or {}
-    controls = {
-        case: finite(nats)
-        for (sample, name, case), nats in series.items()
-        if not sample and name == InfluenceStatistics.control
-    }
+    controls = _raw_controls(series)
     for case, nats in controls.items():
         own = frozenset(of_some.get(case, ()))
         for word, at in said:
             if word in own:
                 nats[at] = np.minimum(nats[at], 0.0)
     return controls
+
+
+def _raw_controls(series: PieceSeries) -> dict[str, FloatArray]:
+    """What each control does to the tokens of the first response, by the id of its case."""
+    return {
+        case: finite(nats)
+        for (sample, name, case), nats in series.items()
+        if not sample and name == InfluenceStatistics.control
+    }
 
 
 def _tokens_of(edges: Sequence[int], start: int, end: int) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from leakmeter.instruments.influence import (
     sentences,
 )
 from leakmeter.instruments.influence.attribution import FINDING, POSTERIOR, SURROGATE
+from leakmeter.instruments.influence.controls import ListCut
 from leakmeter.instruments.influence.disclosures import LEAST_NATS
 from leakmeter.instruments.influence.headline import headline, noun_of
 from leakmeter.instruments.influence.result import InfluenceResult
@@ -127,8 +128,8 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
 
 
 def report(cases: Sequence[InfluenceResult]) -> b.Report:
-    of_list = disclosure_report.listed(cases)
-    cases, cut = [case for case, _ in of_list], [n_cut for _, n_cut in of_list]
+    of_list, cut = disclosure_report.listed(cases)
+    cases, n_cut_of_all = [case for case, _ in of_list], sum(n_cut for _, n_cut in of_list)
     first, *others = map(context.settings, cases)
     shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     several = len(cases) > 1
@@ -139,7 +140,7 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     return b.Report(
         title=title,
         measure="influence",
-        blocks=[*(_overview(cases, sections, sum(cut)) if several else ()), *charts.charts(cases)],
+        blocks=[*(_overview(cases, sections, n_cut_of_all, cut) if several else ()), *charts.charts(cases)],
         lead=_lead(cases),
         caveat=NO_GUARANTEE,
         sections=[
@@ -188,10 +189,12 @@ def _notes(cases: Sequence[InfluenceResult], shared: dict[str, str]) -> list[b.B
     return [b.HeadedBlocks("How it was measured", b.facts_of(shared)), notes] if shared else [notes]
 
 
-def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str], n_cut: int) -> Iterator[b.Block]:
+def _overview(
+    cases: Sequence[InfluenceResult], sections: Mapping[str, str], n_cut: int, cut: ListCut
+) -> Iterator[b.Block]:
     yield headline(cases, sections)
     yield from map(b.Text, sentences.of_all(cases))
-    yield from map(b.Text, sentences.narrowing(cases, n_cut))
+    yield from map(b.Text, sentences.narrowing(cases, n_cut, cut))
     yield from map(b.Text, sentences.narrowing_all(cases))
     yield from search_report.blocks_of_all(cases)
     yield from _advice(cases)

@@ -631,6 +631,15 @@ _QUANTITIES: Final[Quantities] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InfluenceSummary(Record):
+    """All cases together."""
+
+    false_alarms: FalseAlarms | None
+    """How often the rule of disclosures is wrong in these data; None where no response was scored beside contexts of
+    other cases."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InfluenceResult(ContextResult):
     """The influence of each piece of a context on one response, in nats."""
 
@@ -792,6 +801,12 @@ class InfluenceResult(ContextResult):
     @override
     def secrets(self) -> tuple[str, ...]:
         return tuple(text for disclosure in self.disclosures for text in disclosure.secrets)
+
+    @classmethod
+    @override
+    def summary(cls, results: Sequence[Self]) -> InfluenceSummary:
+        """How often the rule of disclosures is wrong in these data."""
+        return InfluenceSummary(false_alarms=FalseAlarms.of(results))
 
     @property
     def matrix(self) -> npt.NDArray[np.float64]:

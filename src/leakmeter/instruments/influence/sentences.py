@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from leakmeter.core.plain import counted, plural
 from leakmeter.instruments.influence import context, findings, ladder, permitted, search_report
-from leakmeter.instruments.influence.controls import FALSE_SHARE, FalseAlarms
+from leakmeter.instruments.influence.controls import FALSE_SHARE, FalseAlarms, ListCut, controls_of
 from leakmeter.instruments.influence.disclosure_report import found, ids_of, personal, retold
 from leakmeter.instruments.influence.headline import has_unexplained, noun_of
 from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
@@ -60,10 +60,11 @@ _UNSIGNED: Final = {
 """By whether the response was drawn."""
 _RETOLD: Final = "In other words, or from several pieces: {spans} in {cases}."
 _RETOLD_OF_ONE: Final = "In other words, or from several pieces: {spans}."
-_CUT: Final = (
-    "{spans} in other words {are} not listed: contexts of other cases do as much. At most {share} of the list is "
-    "expected to be false."
+_CUT: Final = "{spans} in other words {are} not listed: contexts of other cases do as much."
+_BOUNDED: Final = (
+    "Of the responses that are listed for such words, at most {share:.0f}\u00a0% are expected to be false."
 )
+_UNBOUNDED: Final = "Of {responses}, chance alone would list {n:.2g} for such words; {checks} are too few to say more."
 _FIRST_ONLY: Final = "Of up to {n} responses drawn for a case, only the first was examined."
 _STEPWISE: Final = (
     "{n:,} responses were measured step by step: {whole:,} with their context and without it only, {controls:,} beside "
@@ -204,8 +205,9 @@ def strongest(case: InfluenceResult) -> b.Phrase:
     )
 
 
-def narrowing(cases: Sequence[InfluenceResult], n_cut: int) -> Iterator[b.Phrase]:
-    """What else is disclosed of `listed` cases, which have lost so many spans, and what narrows what is said."""
+def narrowing(cases: Sequence[InfluenceResult], n_cut: int, cut: ListCut | None = None) -> Iterator[b.Phrase]:
+    """What else is disclosed of `listed` cases, which have lost so many spans, and what narrows what is said; `cut` is
+    of the list of all cases."""
     n_drawn = max(len(case.samples) for case in cases)
     if n_drawn > 1:
         yield _FIRST_ONLY.format(n=n_drawn)
@@ -220,7 +222,15 @@ def narrowing(cases: Sequence[InfluenceResult], n_cut: int) -> Iterator[b.Phrase
     yield from permitted.further(cases)
     if n_cut:
         spans = counted(n_cut, "further span" if saying else "span")
-        yield _CUT.format(spans=spans, are=plural(n_cut, "is", "are"), share=f"{FALSE_SHARE:.0%}")
+        yield _CUT.format(spans=spans, are=plural(n_cut, "is", "are"))
+    if saying and cut is not None and cut.is_bounded:
+        yield _BOUNDED.format(share=100 * FALSE_SHARE)
+    elif saying and cut is not None and cut.false_responses is not None:
+        yield _UNBOUNDED.format(
+            responses=counted(len(cases), "response"),
+            n=cut.false_responses,
+            checks=counted(len(controls_of(cases)), "check"),
+        )
 
 
 def narrowing_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
