@@ -13,8 +13,9 @@ from typing import Any
 
 SOURCE = Path(__file__).parents[1] / "src" / "leakmeter"
 N_CASES = 3
-N_CASES_OF_A_LOG = 40
-"""The first ten cases of a run, and one in a hundred of the others, measure noise: two prefix trees more."""
+N_CASES_OF_A_LOG = 60
+"""More than a log has whose answers are all measured alike. The first ten cases of a run, and one in a hundred of the
+others, measure noise: two prefix trees more."""
 MODEL = "smollm2-135m"
 SHARED_NAMES: dict[str, str] = {}
 """Public names of classes that may have more than one definition, and why."""
@@ -89,7 +90,7 @@ def files_that_name(pattern: str) -> int:
 def files_that_name_prediction() -> int:
     """Of what work takes; a label that is predicted, and the predictors of a regression, are other things."""
     return files_that_name(
-        r"engine\.prediction|\bPredictor\b|load_predictor|predicted_(tree|seconds|cases)|[Ff]orecast|core\.counting"
+        r"engine\.prediction|\bPredictor\b|load_predictor|predict(ed)?_(tree|seconds|cases)|core\.counting|\bCountingBackend\b"
     )
 
 

@@ -1,7 +1,9 @@
-"""Runs that an earlier revision measured through a server which gives the 20 likeliest tokens of a row, at T ≠ 1.
+"""Runs that an earlier revision measured are still read.
 
-Their numbers are middles of intervals, and they keep how far each may be off. That is not read any more; nothing may
-be said of them that only exact numbers could show. The runs are in `older`; what that revision said of them is here.
+Those of `older_of_each`, one of each measure, have the numbers that it read of them (`older_of_each.json`). Those of
+`older` were measured through a server which gives the 20 likeliest tokens of a row, at T ≠ 1. Their numbers are
+middles of intervals, and they keep how far each may be off. That is not read any more; nothing may be said of them
+that only exact numbers could show. What that revision said of them is here.
 """
 
 from __future__ import annotations
@@ -27,6 +29,32 @@ INFLUENCE, REDACT, HIDE = "influence-b624846a572605cb", "redact-f746e2363a6205b8
 WHOLE = {INFLUENCE: (5.04, 12.69), REDACT: (5.04, 12.69), HIDE: (2.64, 6.91)}
 LEFT = {REDACT: (2.35, 0.0), HIDE: (1.14, 0.0)}
 Cli = Callable[..., Ended]
+
+
+OF_EACH = TESTS / "golden" / "older_of_each"
+NUMBERS = json.loads(OF_EACH.with_suffix(".json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_run_of_each_measure_has_the_numbers_that_it_had(name: str, cli: Cli) -> None:
+    shutil.copytree(OF_EACH / name, Path("runs") / name)
+    found = leakmeter.load_run(Path("runs") / name)
+    for case, numbers in zip(found, NUMBERS[name], strict=True):
+        told = case.to_dict()
+        assert {field: told[field] for field in numbers} == pytest.approx(numbers, abs=1e-8)
+    for words in (
+        ("runs", "show", f"runs/{name}"),
+        ("runs", "verify", f"runs/{name}"),
+        ("report", f"runs/{name}", "--html", "page.html", "--markdown", "page.md"),
+        ("runs", "query", "select run, count(*) from measurements group by run"),
+    ):
+        ended = cli(*words)
+        assert ended.code == 0, (words, ended.err)
+    assert Path("page.html").stat().st_size > 10_000
+    name_of_number = found[0].quantities[0].name
+    ends = [cli("gate", f"runs/{name}", "--max", f"{name_of_number}{of} <= 1e9").code for of in ("", ".max")]
+    # It is a number of the whole run, or one of each case.
+    assert min(ends) in (0, 1)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tools.count_ideas import string_imports
+from tools.count_ideas import files_that_name_prediction, packages, string_imports
 
 from helpers.places import ROOT
 
@@ -33,6 +33,15 @@ HEAVY = ("torch", "transformers")
 THEIR_ROOMS = ("backends/hf/", "models/", "instruments/pii/tuning/")
 # What the command line does not import at once.
 SLOW = ("pandas", "pyarrow", "rich", "jinja2", "tokenizers", "gguf", "safetensors", "duckdb")
+# What products read of instruments, beside public functions: the page, the ledger and the guard measure piece by piece.
+MODULES_FOR_PRODUCTS = {
+    "decoding": {"measure", "result"},
+    "influence": {
+        *("command", "context", "disclosure_report", "disclosures", "findings", "math", "measure", "permitted"),
+        *("result", "search", "sources", "steps"),
+    },
+    "redaction": {"measure", "result"},
+}
 # What an instrument may read of another.
 MAY_READ = {("redaction", "influence"), ("icl", "influence")}
 
@@ -95,6 +104,21 @@ def test_instruments_do_not_read_each_other() -> None:
             parts = name.split(".")
             if parts[:2] == ["leakmeter", "instruments"] and len(parts) > 2 and parts[2] != own:
                 assert (own, parts[2]) in MAY_READ, f"{path}:{line} imports {name}"
+
+
+def test_products_read_few_modules_of_instruments() -> None:
+    read: dict[str, set[str]] = {}
+    for path in (SOURCE / "products").rglob("*.py"):
+        for name, _, _ in imports(path):
+            parts = name.split(".")
+            if parts[:2] == ["leakmeter", "instruments"] and len(parts) > 3:
+                read.setdefault(parts[2], set()).add(parts[3])
+    assert read == MODULES_FOR_PRODUCTS
+
+
+def test_the_house_has_few_rooms_and_prediction_few_files() -> None:
+    assert len(packages()) <= 14
+    assert files_that_name_prediction() <= 8
 
 
 def test_measures_know_no_model_and_no_file() -> None:

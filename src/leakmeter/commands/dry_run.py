@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from leakmeter.commands import output
@@ -14,15 +14,25 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from leakmeter.core.loaded import Plan
-    from leakmeter.engine.prediction import PredictedCase, PredictedCases, PredictedServed
+    from leakmeter.engine.prediction import PredictedCase, PredictedCases, PredictedServed, Predictor
 
 _CASES_AT_MOST = 20
+
+
+def load_predictor(run: RunOptions) -> Predictor:
+    from leakmeter.engine.loading import names_a_backend
+    from leakmeter.engine.prediction import Predictor, predictor_for
+
+    if run.model == "toy" or names_a_backend(run.model):
+        local = replace(run, on=None, workers=None, gpus_per_worker=None, allow_mixed=False)
+        return Predictor(local.load_backend())
+    return predictor_for(run.model, dtype=run.dtype, device=run.device, memory=run.memory)
 
 
 def predict_cases(plan: Plan, run: RunOptions) -> None:
     from leakmeter.engine.prediction import forecast
 
-    prediction, kept = forecast(run.load_predictor(), plan, price_per_million=run.price_per_million)
+    prediction, kept = forecast(load_predictor(run), plan, price_per_million=run.price_per_million)
     for note in kept.notes:
         output.tell(note)
     if prediction.served is None and run.price_per_million is not None:

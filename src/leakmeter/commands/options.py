@@ -22,7 +22,6 @@ from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
-    from leakmeter.engine.prediction import Predictor
 
 
 WorkersOption = Annotated[WorkerOptions | None, Parameter(name="*", negative="")]
@@ -160,15 +159,6 @@ class RunOptions(LoadingOptions, _NamedModel):
 
         with told_if_long(output.tell, f"loading {self.model} …"):
             return load(self.model, replace(self, cache=not self.no_cache))
-
-    def load_predictor(self) -> Predictor:
-        from leakmeter.engine.loading import names_a_backend
-        from leakmeter.engine.prediction import Predictor, predictor_for
-
-        if self.model == "toy" or names_a_backend(self.model):
-            local = replace(self, on=None, workers=None, gpus_per_worker=None, allow_mixed=False)
-            return Predictor(local.load_backend())
-        return predictor_for(self.model, dtype=self.dtype, device=self.device, memory=self.memory)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The door to the engine: a plan of what to measure, made ready for a model, measured in memory or into a run.
 
-ready = Plan("influence", Influence(), PromptSettings(), LoadedCases(cases)).ready(backend)
+ready = make_ready(Plan("influence", Influence(), PromptSettings(), LoadedCases(cases)), backend)
 parts = list(ready.measure())                       # in memory
 with ready.measure_into(Path("runs")) as run:       # kept, and gone on with where it was interrupted
     parts = list(run.parts)

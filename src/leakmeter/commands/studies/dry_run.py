@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands import output
+from leakmeter.commands.dry_run import load_predictor
 from leakmeter.commands.studies.grid import settings_named
 from leakmeter.errors import LeakmeterError
 
@@ -68,7 +69,7 @@ def forecasts(study: Study, records: Sequence[Sequence[Any]], options: RunOption
             with settings_named(study):
                 if predictor is None or cell.model != model:
                     predictor = None  # which frees its memory before another is loaded
-                    predictor, model = replace(options, model=cell.model).load_predictor(), cell.model
+                    predictor, model = load_predictor(replace(options, model=cell.model)), cell.model
                 results[cell.number] = _forecast(study, cell, of_cell, predictor)
         except LeakmeterError as error:
             results[cell.number] = Forecast(cell, len(of_cell), None, None, str(error))

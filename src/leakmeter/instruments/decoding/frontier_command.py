@@ -274,10 +274,11 @@ def _predict(sweep: Sweep, records: Sequence[DatasetRecord], settings: PromptSet
     """Print what the sweep will take: every setting costs the same."""
     from rich.text import Text
 
+    from leakmeter.commands.dry_run import load_predictor
     from leakmeter.engine.prediction import forecast
     from leakmeter.report.words import about_seconds
 
-    predictor = run.load_predictor()
+    predictor = load_predictor(run)
     measure = sweep.seeded().measures[0]
     cases = LoadedCases(tuple(record.case for record in records))
     prediction, _ = forecast(predictor, Plan("decode", measure, settings, cases, measure.together))

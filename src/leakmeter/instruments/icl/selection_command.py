@@ -87,7 +87,9 @@ def icl_select_command(
     )
     settings = ExemplarSettings(sources.task.task, template)
     if run.dry_run:
-        predicted = selection.predicted_selection(run.load_predictor(), scope, settings, measure)
+        from leakmeter.commands.dry_run import load_predictor
+
+        predicted = selection.predicted_selection(load_predictor(run), scope, settings, measure)
         output.print_json(predicted) if run.json else _print(predicted)
         return
     backend = run.load_backend()
