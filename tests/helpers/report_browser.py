@@ -110,7 +110,9 @@ class Browser:
         """A real key press, sent to whatever has the focus."""
         does = {"key": key, "code": key, **_DOES.get(key, {})}
         self.call("Input.dispatchKeyEvent", type="keyDown", **does)
-        self.call("Input.dispatchKeyEvent", type="keyUp", **{name: value for name, value in does.items() if name != "text"})
+        self.call(
+            "Input.dispatchKeyEvent", type="keyUp", **{name: value for name, value in does.items() if name != "text"}
+        )
 
     def call(self, method: str, **params: Any) -> Any:
         """The answer to one command of the DevTools protocol."""

@@ -81,7 +81,9 @@ def test_a_response_that_is_likelier_without_its_context_is_no_evidence_of_it(si
     case = replace(clinic(), whole_nats=sum(map(abs, whole)), whole_signed_nats=signed, **told)  # type: ignore[arg-type]
     said = flat(posterior(case))
     assert said.startswith(f"The response is likelier without this context (the signed sum is {nats_text(signed)}")
-    assert said.endswith(f"gave even odds that this context was there gives {flat(percent(case.whole_posterior))} after this response.")
+    assert said.endswith(
+        f"gave even odds that this context was there gives {flat(percent(case.whole_posterior))} after this response."
+    )
     assert "sure" not in said
 
 
