@@ -49,6 +49,7 @@ QUANTITIES: tuple[AnyQuantity, ...] = (
         ),
         usual="max",
         predicate="leak spans",
+        decides=True,
     ),
     Quantity("leak.length", "tokens", "How long it is.", lambda case: case.length, sense="neither"),
     RunQuantity("leak.whole", "share", "What leaks of all.", lambda cases: max(case.whole for case in cases)),

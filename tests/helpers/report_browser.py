@@ -15,6 +15,13 @@ from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
+_DOES: dict[str, dict[str, Any]] = {
+    "Enter": {"text": "\r"},
+    "Space": {"key": " ", "text": " ", "windowsVirtualKeyCode": 32},
+    "Tab": {"windowsVirtualKeyCode": 9},
+}
+"""What a key press says beside its name, for the browser to do what the key does."""
+
 
 def _away(descriptor: int) -> int:
     """The same file under a number that is none of those that the shell below gives others."""
@@ -101,9 +108,11 @@ class Browser:
 
     def press(self, key: str) -> None:
         """A real key press, sent to whatever has the focus."""
-        more = {"text": "\r"} if key == "Enter" else {}
-        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, **more)
-        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key)
+        does = {"key": key, "code": key, **_DOES.get(key, {})}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **does)
+        self.call(
+            "Input.dispatchKeyEvent", type="keyUp", **{name: value for name, value in does.items() if name != "text"}
+        )
 
     def call(self, method: str, **params: Any) -> Any:
         """The answer to one command of the DevTools protocol."""

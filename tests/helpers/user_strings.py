@@ -28,8 +28,8 @@ _WORDS: Final = re.compile(r"[^\W\d_]{2,}[,;:]?'? '?[^\W\d_]{2,}")
 _CODE: Final = re.compile(
     r"\(\?[:<=!P]|\\[sdwb.]|\w\|\w+ \w+\|\w|^\(?(?:BEGIN|CREATE|DELETE|DROP|INSERT|PRAGMA|SELECT|UPDATE|WHERE)\b|"
     r"^\w+ (?:INTEGER PRIMARY|WHERE) |^<|^:root|^default-src|^text/|^[A-Z]{2}(?: [A-Z]{2})+$|^[a-z]{2}_[A-Z]{2}\b|"
-    # Lists of words, as of names.
-    r"^(?:[^\s,;:?]+ ){14,}[^\s,;:?]+$"
+    # Lists of words, as of names; a sentence ends with a full stop.
+    r"^(?:[^\s,;:?]+ ){14,}[^\s,;:?]*[^\s,;:?.]$"
 )
 """What is read by programs, and by nobody else: patterns, SQL, styles, locales."""
 _PARAMETERS: Final = re.compile(r"\n\s*(?:Parameters\n\s*-+|Args:)\n")

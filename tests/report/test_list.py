@@ -57,9 +57,49 @@ def test_search_and_chips_combine_and_say_how_many_are_left(tmp_path: Path) -> N
         click(browser, ".chips button", "key")
         click(browser, ".chips button", "none")
         assert browser.run(COUNT) == "60 of 120 responses"
-        browser.run("{ const menu = document.querySelector('select'); menu.value = 'reader 2';"
-                    "menu.dispatchEvent(new Event('change')) }")  # fmt: skip
+        click(browser, ".menu summary", "To: all")
+        browser.until("document.querySelectorAll('.menu input').length === 12")
+        click(browser, ".menu label", "reader 2 (10)")
         assert browser.run(COUNT) == "10 of 120 responses"
+
+
+MENU = "document.querySelector('.menu summary').textContent"
+
+
+@pytest.mark.long
+@needs_browser
+def test_several_of_many_values_are_chosen_by_key(tmp_path: Path) -> None:
+    with opened(tmp_path, many(120), width=1280) as browser:
+        assert browser.run(MENU) == "To: all"
+        browser.run("document.querySelector('.menu summary').focus()")
+        browser.press("Enter")
+        browser.until("document.querySelectorAll('.menu input').length === 12")
+        assert browser.run("document.querySelector('.menu [role=group]').ariaLabel") == "To"
+        # Each box has a label that says its value and how many have it.
+        labels = browser.run("[...document.querySelectorAll('.menu input')].map(one => one.labels[0].textContent)")
+        assert labels == [f"reader {i} (10)" for i in range(12)]
+        browser.press("Tab")
+        browser.press("Space")
+        assert browser.run(MENU) == "To: reader 0"
+        assert browser.run(COUNT) == "10 of 120 responses"
+        for key in ("Tab", "Tab", "Space"):
+            browser.press(key)
+        assert browser.run(MENU) == "To: 2 of 12"
+        assert browser.run(COUNT) == "20 of 120 responses"
+        # With another column, both hold: reader 0 is told phone numbers, reader 2 keys.
+        click(browser, ".chips button", "phone number")
+        assert browser.run(COUNT) == "10 of 120 responses"
+        browser.run("document.querySelectorAll('.menu input')[0].focus()")
+        browser.press("Space")
+        assert browser.run(MENU) == "To: reader 2"
+        assert browser.run(COUNT) == "No responses match."
+        browser.press("Escape")
+        assert browser.run("document.querySelector('.menu').open") is False
+        assert browser.run("document.activeElement.tagName") == "SUMMARY"
+        click(browser, ".counted button", "Show all")
+        assert browser.run(MENU) == "To: all"
+        assert browser.run("document.querySelectorAll('.menu input:checked').length") == 0
+        assert browser.run(COUNT) == "120 of 120 responses"
 
 
 @pytest.mark.long

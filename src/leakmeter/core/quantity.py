@@ -59,6 +59,8 @@ class Quantity:
     predicate: str = ""
     """Of a count (see `COUNTED`), what answers with any do: 'disclose personal or secret data', whose verb takes an 's'
     for one answer."""
+    decides: bool = False
+    """Whether it decides if an answer may be shown: of two runs, cases in which it changed come before all others."""
 
 
 @dataclass(frozen=True, slots=True)

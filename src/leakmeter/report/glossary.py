@@ -80,7 +80,7 @@ TERMS: Final = (
     ),
     Term("perplexity", r"[Pp]erplexity", "e to the mean of −log p of the tokens, without exemplars"),
     Term("λ", "λ", "weight of the context in the distribution drawn from: 0 ignores it, 1 is the model itself"),
-    Term("ε", "ε", "a bound, in nats: what is protected changes no probability by more than a factor e^ε"),
+    Term("ε", "ε", "a bound, in nats: leaving out what is protected changes each probability by at most a factor e^ε"),
 )
 _PATTERNS: Final = {term.name: re.compile(term.pattern) for term in TERMS}
 

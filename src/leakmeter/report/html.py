@@ -38,7 +38,7 @@ SECTIONS_A_SCREEN: Final = 50
 A_HANDFUL: Final = 5
 """Cases that need neither script nor search box."""
 CHIPS_AT_MOST: Final = 8
-"""Values of a column that have a button each; more are a menu."""
+"""Values of a column that have a button each; more are a menu of check boxes."""
 _SCRIPTS: Final = ("common.js", "list.js", "attribution.js", "page.js")
 _LINES_BYTES: Final = 2000
 """Of what stands around the lines of cases."""

@@ -81,7 +81,9 @@ def test_a_response_that_is_likelier_without_its_context_is_no_evidence_of_it(si
     case = replace(clinic(), whole_nats=sum(map(abs, whole)), whole_signed_nats=signed, **told)  # type: ignore[arg-type]
     said = flat(posterior(case))
     assert said.startswith(f"The response is likelier without this context (the signed sum is {nats_text(signed)}")
-    assert said.endswith(f"would assign {flat(percent(case.whole_posterior))} to this context having been there.")
+    assert said.endswith(
+        f"gave even odds that this context was there gives {flat(percent(case.whole_posterior))} after this response."
+    )
     assert "sure" not in said
 
 
@@ -343,7 +345,7 @@ def test_what_to_do_names_the_cases_and_is_one_thing_a_finding() -> None:
     (advice,) = [block for block in report(cases).blocks if isinstance(block, b.Advice)]
     assert [b.plain(condition) for condition, _ in advice.rows] == [
         "Personal or secret data disclosed (a)",
-        "Content of the documents in other words, or drawn from several pieces (b)",
+        "Content of the documents in other words, or put together from several pieces (b)",
         "The context as a whole moved the answer by more than placebo and noise, but nothing is disclosed (c)",
     ]
 

@@ -161,16 +161,16 @@ def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None
 
     def after(**more: Any) -> str:
         before, _, told = flat(posterior(planned(**drawn | more))).partition(" After: ")
-        assert before.startswith("Before: From even odds, an observer of this response would be")
+        assert before.startswith("Before: An observer who gave even odds that")
         return told
 
     assert after(placebo_nats=None) == (
-        "From even odds, an observer of this response would be 56 % sure that what is left was there (the signed "
-        "sum is 0.25 nats)."
+        "An observer who gave even odds that what is left was there is 56 % sure of it after this response (the "
+        "signed sum is 0.25 nats)."
     )
     against = after(left_signed_nats=-0.25, left_posterior=0.4378, placebo_nats=None)
     assert "The response is likelier without what is left (the signed sum" in against
-    assert "44 %" in against
+    assert "gives 44 % after this response" in against
     hidden = after(left_posterior=None, left_posterior_note="below the placebo", placebo_nats=None)
     assert hidden == "No posterior is shown: the signed sum is 0.25 nats, below the placebo."
     assert "reveals nothing measurable" in posterior(planned(left_nats=0.005))

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from helpers.measured_runs import run
+from leakmeter.core.quantity import Quantity
 from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.products.gate.compare import HIDDEN, ChangedSetting, Moved, compare, differing
 from leakmeter.products.gate.gate_words import changed_text, comparison_headline, comparison_outcome
 from leakmeter.results.results import MeasuredCases
@@ -131,20 +133,29 @@ def test_a_quantity_of_which_no_side_is_better_is_higher_or_lower() -> None:
         assert moved.verdict == verdict
 
 
+def test_of_cases_that_changed_those_come_first_in_which_what_decides_did() -> None:
+    first = run([7.19, 3.0, 3.0, 2.0], ids=list("abcd"), spans=[0.0, 1.0, 0.0, 1.0])
+    second = run([7.66, 3.1, 3.2, 2.0], ids=list("abcd"), spans=[0.0, 0.0, 2.0, 2.0])
+    # c by two spans, b and d by one; of these b, whose first number changed too.
+    assert [case.id for case in compare(first, second).changed] == ["c", "b", "d", "a"]
+    personal = {one.name for one in InfluenceResult.quantities if isinstance(one, Quantity) and one.decides}
+    assert personal == {"influence.disclosures.personal", "influence.disclosures.unauthorised"}
+
+
 def test_cases_that_changed_come_in_the_order_of_the_first_quantity() -> None:
     ids, spans = list("abcdef"), [0.0] * 6
     first = run([1.0, 1.0, 1.0, 1.0, 1.0, None], ids=ids, spans=spans, floor=0.25)
     second = run([1.2, 4.0, 0.0, math.inf, 1.0 + 1e-9, 1.0], ids=ids, spans=[0.0, 0.0, 2.0, 0.0, 1.0, 0.0], floor=0.25)
     changed = compare(first, second).changed
-    # Not what noise or rounding moves, nor what one of them has not; first what no number bounds.
-    assert [case.id for case in changed] == ["d", "b", "c", "e"]
-    assert [(number.quantity, number.first, number.second) for number in changed[2].numbers] == [
+    # Not what noise or rounding moves, nor what one of them has not. Behind what decides comes what no number bounds.
+    assert [case.id for case in changed] == ["c", "e", "d", "b"]
+    assert [(number.quantity, number.first, number.second) for number in changed[0].numbers] == [
         ("leak", 1.0, 0.0),
         ("leak.spans", 0.0, 2.0),
     ]
     assert not changed[0].has_other_texts
     told = compare(first, second).to_dict()["changed"]
-    assert [changed_text(number) for number in told[2]["numbers"]] == ["leak 1.00 → 0 nats", "leak.spans 0 → 2"]
+    assert [changed_text(number) for number in told[0]["numbers"]] == ["leak 1.00 → 0 nats", "leak.spans 0 → 2"]
     assert compare(run([1.0]), run([2.0], texts="other")).changed[0].has_other_texts
     assert compare(run([1.0]), run([2.0], temperature=2.0)).changed
     assert compare(first, second, ["leak.spans"]).changed[0].id == "c"

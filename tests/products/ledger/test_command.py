@@ -204,7 +204,7 @@ def test_no_advice_names_an_option_that_there_is_not(cli: Call, log: Path, monke
     small = ChatToy()
     small.window = 60
     for model, code, said in (
-        (Toy(), 2, ("model 'toy' has no chat template", "give a model that has one: --model")),
+        (Toy(), 2, ("model 'toy' has no chat template", "choose another model with --model")),
         (small, 0, ("fit the model's window; give a model with a larger one",)),
     ):
         monkeypatch.setattr(leakmeter.engine.loading, "load", lambda *_, of=model, **__: of)

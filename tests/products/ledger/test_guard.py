@@ -97,7 +97,7 @@ def test_documents_have_to_be_in_the_messages_of_a_model_with_a_chat_template(tm
     with pytest.raises(UsageError, match="above 0"):
         guard(tmp_path, 0.0)
     plain = leakmeter.Guard(leakmeter.Meter("toy"), budget=5.0, ledger=tmp_path / "plain")
-    with pytest.raises(UsageError, match=r"has no chat template.*or the meter of a Guard") as refused:
+    with pytest.raises(UsageError, match=r"has no chat template.*give the Guard another meter") as refused:
         plain.check(DOCUMENTS, *ASKED)
     assert "--template" not in str(refused.value)
 

@@ -85,6 +85,7 @@ def shoot(path: Path, model: str) -> Film:
     """
     with tempfile.TemporaryDirectory() as folder, listening(Path(folder), models=(model,)) as serving, Browser() as one:
         one.call("Emulation.setDeviceMetricsOverride", width=SIZE[0], height=SIZE[1], deviceScaleFactor=1, mobile=False)
+        one.call("Emulation.setScrollbarsHidden", hidden=True)
         one.open(serving.access.new_link())
         film = Film(one)
         film.take(_MIDDLE_MS)
@@ -103,7 +104,9 @@ def shoot(path: Path, model: str) -> Film:
         film.take(_MIDDLE_MS)
         one.press("Enter")
         film.until(f"{_DONE} && document.querySelector('#after .pair') !== null")
-        one.run("document.getElementById('after').scrollIntoView({block: 'center'})")
+        # What is said of the new answer is first: whether it can be shown.
+        film.until("document.querySelector('#after .finding') !== null")
+        one.run("document.getElementById('after').scrollIntoView({block: 'start'})")
         film.take(_LONG_MS + _MIDDLE_MS)
         film.save(path)
         return film

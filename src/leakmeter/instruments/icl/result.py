@@ -582,8 +582,8 @@ def _warnings(texts: Texts, mass: float, label_scoring: str) -> Iterator[str]:
     if mass < 0.1:
         scored = "first tokens of the labels" if label_scoring == "first-token" else "labels"
         yield (
-            f"The {scored} have a probability of {mass:.2g} together: most of the model's probability is on other "
-            "answers. --template chat, or other words for the labels, may suit it better."
+            f"The model gives all {scored} together a probability of only {mass:.2g}, and other answers the rest. Try "
+            "--template chat, or other words for the labels."
         )
     if any(span["repeats"] for span in texts["spans"]):
         yield "Some exemplars repeat each other: removing one leaves the others, so each may read near zero."

@@ -151,8 +151,8 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
     marks = [b.Mark("noise floor", case.noise_floor_nats, noise)]
     if case.placebo_nats is not None:
         unsigned, signed = nats_text(case.placebo_nats), nats_text(case.placebo_signed_nats)
-        alone = f"as the only context, with signs, {nats_text(case.placebo_alone_signed_nats)}"
-        note = f"{unsigned}\u00a0nats, with signs at most {signed}; {alone}"
+        alone = f"{nats_text(case.placebo_alone_signed_nats)} if it is the only context"
+        note = f"{unsigned}\u00a0nats (an irrelevant text in the same place; signed: at most {signed}, and {alone})"
         marks.append(b.Mark("placebo", case.placebo_nats, note))
     return b.Table(
         [column for column, _ in shown], rows, caption, rest=(piece_name, f"{piece_name}s"), first=_LISTED,

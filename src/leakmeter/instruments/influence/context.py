@@ -48,11 +48,11 @@ def posterior_sentence(case: ContextResult, prefix: str, noun: str) -> str:
         return f"No posterior is shown: the signed sum is {signed}\u00a0nats, {note}."
     if sure < 0.5:
         return (
-            f"The response is likelier without {noun} (the signed sum is {signed}\u00a0nats). From even odds, an "
-            f"observer would assign {percent(sure)} to {noun} having been there."
+            f"The response is likelier without {noun} (the signed sum is {signed}\u00a0nats). An observer who "
+            f"gave even odds that {noun} was there gives {percent(sure)} after this response."
         )
     return (
-        f"From even odds, an observer of this response would be {percent(sure)} sure that {noun} was there (the "
+        f"An observer who gave even odds that {noun} was there is {percent(sure)} sure of it after this response (the "
         f"signed sum is {signed}\u00a0nats)."
     )
 

@@ -41,8 +41,8 @@ _ADVICE: Final[Mapping[str, tuple[str, str]]] = {
         "ship; measure again when the policy, the model, the prompt or the retriever changes",
     ),
     "retold": (
-        "Content of the documents in other words, or drawn from several pieces",
-        "read these spans: no recogniser can tell whether they are sensitive",
+        "Content of the documents in other words, or put together from several pieces",
+        "read these spans yourself; no recogniser can tell whether they are sensitive",
     ),
     "whole": (
         "The context as a whole moved the answer by more than placebo and noise, but nothing is disclosed",
@@ -97,17 +97,17 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
     (
         "Without it",
         "Σ|τ|, the context influence of Flemings et al. (Definition 3.2): how far each token moves, added up "
-        "without signs. It measures how much moved; no posterior follows from it.",
+        "without signs. It says how much changed. No posterior can be computed from it.",
     ),
     (
         POSTERIOR,
-        "1 / (1 + exp(−signed)), by Bayes’ rule from even odds; not shown for single tokens, nor where the "
-        "signed or unsigned sum is not above those of the noise and the placebo, nor for responses that were given.",
+        "1 / (1 + exp(−signed)), by Bayes’ rule from even odds. It is shown only if both sums, signed and unsigned, "
+        "are above those of the noise and the placebo. Single tokens and responses that were given have none.",
     ),
     (
         FINDING,
-        "of a response that was given: whether the signed and the unsigned sum are above those of the noise and the "
-        "placebo. No posterior follows, since another model may have written it.",
+        "of a response that was given: whether both sums, signed and unsigned, are above those of the noise and the "
+        "placebo. It has no posterior, since another model may have written it.",
     ),
     ("Alone", "a fact stated twice reads low when either mention is removed, and high when it is the only one left."),
     (SURROGATE, "what is lost then came from the context, not from the model’s own knowledge."),

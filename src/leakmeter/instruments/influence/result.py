@@ -575,6 +575,7 @@ _QUANTITIES: Final[Quantities] = (
         lower_bound=_PARTLY_KNOWN,
         usual="max",
         predicate="disclose personal or secret data",
+        decides=True,
     ),
     Quantity(
         "influence.disclosures.unauthorised",
@@ -584,6 +585,7 @@ _QUANTITIES: Final[Quantities] = (
         lower_bound=_PARTLY_JUDGED,
         usual="max",
         predicate="disclose what the recipient may not know",
+        decides=True,
     ),
     *(
         Quantity(

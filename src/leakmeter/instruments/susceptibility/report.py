@@ -95,8 +95,8 @@ _EXPLAINED: Final = (
     "0\u00a0nats: the model ignores the contexts; its answer reveals nothing of which one was given. "
     "ln\u00a02 = 0.69\u00a0nats: the answer reveals as much as one fair yes-or-no question about which context was "
     "given. The ceiling is the most that is possible: an answer at it always identifies the context.",
-    "In brackets: 95\u00a0% interval; of a query, for other contexts that might have been drawn; of a mean, over "
-    "queries.",
+    "Brackets hold a 95\u00a0% interval. That of a query covers other contexts that might have been drawn; that of a "
+    "mean covers other queries.",
     "In simulations, 95\u00a0% intervals of a query cover the value over all contexts in 91\u00a0% of draws with 8 "
     f"contexts, in 94\u00a0% with 32, and in 95\u00a0% with {_ENOUGH_CONTEXTS}; if one context in 32 does most, in 22, "
     "68 and 98\u00a0%.",
@@ -108,8 +108,8 @@ _NOTES: Final = (
         "contexts.",
     ),
     ("From bare", "KL(p(A | c, q) ‖ p(A | q))."),
-    ("Of most", "share of the entropy of the contexts’ weights, the logarithm of their number where all come as "
-                "often."),
+    ("Of most", "the share of the most that is possible: the entropy of the contexts’ weights. It is the logarithm "
+                "of their number if all weights are equal."),
 )  # fmt: skip
 
 

@@ -136,7 +136,8 @@ class Comparison:
     left_out: tuple[LeftOut, ...] = ()
     """Pairs that are not compared although both have the quantity."""
     changed: tuple[ChangedCase, ...] = ()
-    """Those of the pairs, the largest change of the first quantity first."""
+    """Those of the pairs: first those in which a quantity that decides changed, most first, then the largest change of
+    the first quantity."""
 
     def to_dict(self) -> JsonObject:
         """One plain object; 'first' is A, 'second' B, differences are B − A.
@@ -257,6 +258,7 @@ def _changed(
 ) -> tuple[ChangedCase, ...]:
     numbers: dict[int, list[ChangedNumber]] = {}
     largest: dict[int, tuple[float, ...]] = {}
+    decisive: dict[int, float] = {}
     for quantity in quantities:
         ones, twos = first.values(quantity), second.values(quantity)
         for i, j in pairs:
@@ -267,8 +269,10 @@ def _changed(
             if change > max(first.floor(quantity, [i]) + second.floor(quantity, [j]), least):
                 numbers.setdefault(i, []).append(ChangedNumber(quantity.name, quantity.unit, before, after))
                 largest[i] = (*largest.get(i, ()), -change)
+                if quantity.decides:
+                    decisive[i] = max(decisive.get(i, 0.0), change)
     main = quantities[0].name if quantities else ""
-    order = sorted(numbers, key=lambda i: (numbers[i][0].quantity != main, largest[i]))
+    order = sorted(numbers, key=lambda i: (-decisive.get(i, 0.0), numbers[i][0].quantity != main, largest[i]))
     ids = first.ids
     return tuple(ChangedCase(ids[i], ids[i] in other_texts, tuple(numbers[i])) for i in order)
 

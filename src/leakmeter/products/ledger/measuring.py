@@ -388,8 +388,8 @@ def measured(
 def _check_chat(backend: Backend) -> None:
     if not backend.tokenizer.has_chat_template:
         raise UsageError(
-            f"model '{backend.name}' has no chat template, which logged messages need; give a model that has one: "
-            "--model of the command, or the meter of a Guard"
+            f"model '{backend.name}' has no chat template, and logged messages need one; choose another model with "
+            "--model, or give the Guard another meter"
         )
 
 

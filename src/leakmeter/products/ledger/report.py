@@ -702,10 +702,11 @@ def _notes(book: Book) -> list[b.Block]:
     blocks: list[b.Block] = [
         b.Text(
             "Each number compares the logged prompt with the same prompt without the document. "
-            "Sums are an observer’s log-odds only where answers were drawn from the scoring model at the scored "
-            "temperature without truncation, later queries depend on the document only through what the recipient saw, "
-            "and the recipient knows all other documents. The token that ends an answer is not scored: the observer "
-            "does not see that it ends there. Otherwise, sums are scores by M, the scoring model.",
+            "A sum is the log-odds of an observer if three conditions hold: the answers were drawn from the scoring "
+            "model, at the scored temperature and without truncation; later queries depend on the document only "
+            "through what the recipient saw; the recipient knows all other documents. Otherwise, the sum is a score by "
+            "M, the scoring model. The token that ends an answer is not scored, since the observer does not see that "
+            "the answer ends there.",
             "soft",
         ),
         b.Text(

@@ -224,7 +224,7 @@ def comparison_report(record: JsonObject, first: str, second: str) -> b.Report:
 
 
 def comparison_blocks(record: JsonObject, first: str, second: str) -> Iterator[b.Block]:
-    """What two runs have in common, the cases that changed, those that changed most first, and their numbers."""
+    """What two runs have in common, the cases that changed in their order, and their numbers."""
     n, other = record["n_pairs"], record["n_other_texts"]
     only = [f"{record[f'n_only_{which}']:,} only in {name}" for which, name in (("first", first), ("second", second))]
     others = f"; {other:,} of them with other texts: the same id, but not the same case" if other else ""
@@ -238,7 +238,7 @@ def comparison_blocks(record: JsonObject, first: str, second: str) -> Iterator[b
         yield b.table_of(
             record["changed"],
             [(b.Column("Case"), lambda case: b.Untrusted(case["id"])), (b.Column("Changed"), _changed_cell)],
-            "Cases that changed, most first",
+            "Cases that changed, the most important first",
             rest=("case", "cases"),
             first=_CHANGED,
         )

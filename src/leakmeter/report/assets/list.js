@@ -39,9 +39,55 @@ const copy = async (text, says, done) => {
   }
 };
 
+// Of a column with many values: a menu of check boxes, which are made when it is first opened. Its line says what is chosen.
+const menuOf = (title, named, choose) => {
+  const menu = make("details", "", { className: "menu" });
+  const line = make("summary", "");
+  const boxes = make("div", "", { className: "boxes" });
+  boxes.setAttribute("role", "group");
+  boxes.setAttribute("aria-label", title);
+  const chosen = new Set();
+  const tell = () => {
+    const [only] = chosen;
+    line.textContent = `${title}: ${chosen.size === 0 ? "all" : chosen.size === 1 ? only : `${chosen.size} of ${named.length}`}`;
+  };
+  const fill = () => {
+    if (boxes.firstChild) return;
+    for (const [value, n] of named) {
+      const label = make("label", "");
+      const box = make("input", "", { type: "checkbox" });
+      const name = value || "none";
+      box.addEventListener("change", () => {
+        if (box.checked) chosen.add(name); else chosen.delete(name);
+        tell();
+        choose(value, box.checked);
+      });
+      label.append(box, `${name} (${n})`);
+      boxes.append(label);
+    }
+  };
+  menu.addEventListener("toggle", () => {
+    if (menu.open) fill();
+  });
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    line.focus();
+  });
+  menu.append(line, boxes);
+  tell();
+  const clear = () => {
+    chosen.clear();
+    for (const box of boxes.querySelectorAll("input")) box.checked = false;
+    tell();
+  };
+  return { menu, clear };
+};
+
 // A search box, chips and "Copy as CSV" above a list. `changed` is called with the records that are left.
 const toolsOf = (columns, records, names, { searched, changed }) => {
   const chosen = new Map();
+  const menus = [];
   let words = "";
   const says = make("p", "", { className: "count" });
   says.setAttribute("role", "status");
@@ -50,7 +96,8 @@ const toolsOf = (columns, records, names, { searched, changed }) => {
   const clear = button("Show all", () => {
     words = "";
     chosen.clear();
-    for (const box of bar.querySelectorAll("input, select")) box.value = "";
+    for (const box of bar.querySelectorAll("input[type=search]")) box.value = "";
+    for (const menu of menus) menu.clear();
     for (const chip of bar.querySelectorAll("[aria-pressed]")) chip.setAttribute("aria-pressed", "false");
     change();
   });
@@ -87,16 +134,9 @@ const toolsOf = (columns, records, names, { searched, changed }) => {
     if (counts.size < 2) return;
     const named = [...counts].sort((a, b) => b[1] - a[1] || inWords(a[0], b[0]));
     if (counts.size > mostChips) {
-      const label = make("label", `${column.title} `);
-      const menu = make("select", "");
-      menu.append(make("option", "all", { value: "" }));
-      for (const [value, n] of named) menu.append(make("option", `${value || "none"} (${n})`, { value }));
-      menu.addEventListener("change", () => {
-        chosen.delete(at);
-        if (menu.selectedIndex) choose(at, menu.value, true); else change();
-      });
-      label.append(menu);
-      return bar.append(label);
+      const made = menuOf(column.title, named, (value, on) => choose(at, value, on));
+      menus.push(made);
+      return bar.append(made.menu);
     }
     const group = make("span", `${column.title}: `, { className: "chips" });
     group.setAttribute("role", "group");
