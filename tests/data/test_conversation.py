@@ -120,7 +120,7 @@ def test_handoffs_and_memories_have_channels_of_their_own(tool: str, expected: t
 
 
 def test_an_error_of_an_api_is_counted_apart() -> None:
-    errors = ("[ERROR: Insufficient credits. {}]", "Error code: 429 - rate limit", '{"error": {"code": 402}}')
+    errors = ("[ERROR: Insufficient credits.]", "Error code: 429", '{"error": {"message": "No.", "code": 402}}')
     rows = [{"messages": [*LEAKS_EARLY[:4], answer(text)]} for text in (*errors, "Error 404 means: not found.")]
     found = cases_of(rows, needs_response=True)
     assert [case.response for case in found.cases] == ["Error 404 means: not found."]

@@ -20,6 +20,7 @@ from leakmeter.core.case import DECODINGS, Case, Document, Message, unmeasured_a
 from leakmeter.core.plain import counted, excerpt, visible
 from leakmeter.core.record import JsonObject
 from leakmeter.data import formats, named
+from leakmeter.data.api_errors import is_api_error
 from leakmeter.data.chat import (
     ChatCase,
     ChatCases,
@@ -30,7 +31,7 @@ from leakmeter.data.chat import (
     context_marker,
     texts_marker,
 )
-from leakmeter.data.conversation import ALL_EMISSIONS, EmissionOptions, entries_of, is_api_error
+from leakmeter.data.conversation import ALL_EMISSIONS, EmissionOptions, entries_of
 from leakmeter.data.foreign import Unread, fields_of, has_reasoned, is_of_blocks, plain
 from leakmeter.data.formats import DataFormat
 from leakmeter.data.mapping import (
@@ -658,7 +659,7 @@ class _CasesRead:
     def add(self, found: ChatCases, reference: str | None) -> None:
         self.n_before_reading += found.n_before_reading
         for each in found.cases:
-            if each.case.response is not None and is_api_error(each.case.response):
+            if is_api_error(each.case):
                 self.n_errors += 1
             else:
                 self.found.append((each, reference if each.is_own else None))

@@ -63,7 +63,6 @@ _AGENT = re.compile(
     r"(?:transfer_to|hand_?off(?:_to)?|delegate_to|(?:ask|call|message|send_to)_agent)_?(.*)", re.IGNORECASE
 )
 """How tools are called that hand a task to another agent."""
-_API_ERROR = re.compile(r'\s*(?:\[ERROR\b|Error code: [45]\d\d\b|\{\s*"(?:type"\s*:\s*"error"|error"\s*:\s*\{))')
 _VISIBLE: Final[tuple[Channel, ...]] = ("answer", "tool", "agent", "memory")
 
 
@@ -97,11 +96,6 @@ def emission_options(turns: str = "all", channels: str | Iterable[str] | None = 
         word.strip() for text in ([channels] if isinstance(channels, str) else channels) for word in text.split(",")
     ]
     return EmissionOptions(cast(Any, turns), cast(Any, frozenset(filter(None, words))))
-
-
-def is_api_error(response: str) -> bool:
-    """Whether a response is what an API or its client wrote where it had no answer."""
-    return _API_ERROR.match(response) is not None
 
 
 @dataclass(frozen=True, slots=True)
