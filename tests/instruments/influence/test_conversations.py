@@ -127,6 +127,24 @@ def turns_of(results: Any) -> list[tuple[str, str]]:
     return [(turn.side, b.plain(turn.who)) for turn in block.turns]
 
 
+def notes_of(results: Any) -> list[tuple[str, str]]:
+    """What the page says beside each emission that was not measured."""
+    blocks = b.walk(InfluenceResult.report(list(results)).blocks)
+    (block, *_) = [block for block in blocks if isinstance(block, b.Conversation)]
+    emitted = [(b.plain(turn.who), turn.note) for turn in block.turns if turn.side == "emitted"]
+    return [(who, note) for who, note in emitted if ", c-" not in who]
+
+
+def test_the_page_says_why_an_emission_was_not_measured() -> None:
+    first, later = "before reading", "earlier turn, not measured"
+    called = [("call of crm.find", first), ("call of calendar.create", later)]
+    assert notes_of(measured(LEAKS_IN_A_CALL, channels="answer"))[:2] == called
+    assert notes_of(measured(LEAKS_IN_A_CALL, CLEAN, turns="last"))[:3] == [*called, ("answer", later)]
+    empty = chat("c-4", in_call="Pay", in_answer="Booked.")
+    empty["messages"][3]["tool_calls"][0]["function"]["arguments"] = "{}"
+    assert notes_of(measured(empty))[:2] == [called[0], ("call of calendar.create", "nothing to measure")]
+
+
 def test_the_page_shows_the_turns_in_order(tmp_path: Path) -> None:
     results = measured(LEAKS_IN_A_CALL)
     assert turns_of(results) == [
