@@ -22,6 +22,7 @@ from typing import Any, Final, Literal, cast, get_args
 from leakmeter.core.case import SYSTEM_ROLES, TURN_ROLES, Channel, Document, Emission, Message, ToolCall
 from leakmeter.core.plain import excerpt
 from leakmeter.data import foreign
+from leakmeter.data.channels import channel_of
 from leakmeter.data.foreign import ContentPart, Turn, described, getter, joined_answer, parts_of, turn_of
 from leakmeter.data.mapping import Names, checked_text, is_name
 from leakmeter.errors import DataError, UnknownNameError, UsageError
@@ -58,11 +59,6 @@ _TEXT_OF_BLOCK = re.compile(r'"text"\s*:\s*"')
 _STRUCTURED = re.compile(r'"structuredContent"\s*:\s*')
 _MOST_BLOCKS: Final = 1000
 """Of a result of MCP that are looked into."""
-_MEMORY = re.compile(r"memor(?:y|ies)|remember|(?:^|[_.\-])(?:save|store|write)_?(?:note|fact)", re.IGNORECASE)
-_AGENT = re.compile(
-    r"(?:transfer_to|hand_?off(?:_to)?|delegate_to|(?:ask|call|message|send_to)_agent)_?(.*)", re.IGNORECASE
-)
-"""How tools are called that hand a task to another agent."""
 _VISIBLE: Final[tuple[Channel, ...]] = ("answer", "tool", "agent", "memory")
 
 
@@ -548,7 +544,7 @@ class _Building:
                 self._waiting.append(entry.name)
             if says_something(entry.text):
                 begun = Message("assistant", name, parts, calls=(*calls[:n], ToolCall(entry.name, "")))
-                channel, recipient = channel_of(entry.name)
+                channel, recipient = channel_of(entry.name, entry.text)
                 self.emitted.append(emitted(response=entry.text, begun=begun, channel=channel, recipient=recipient))
         if parts or calls:
             self._add(Message("assistant", name, parts, fixed=True, calls=calls))
@@ -571,17 +567,6 @@ def _stretch(entry: ConversationEntry) -> tuple[str, int]:
     if entry.kind == "source" and not entry.is_within:
         return "read", 0
     return ("instructions" if entry.kind == "system" else "asked"), entry.message
-
-
-def channel_of(tool: str) -> tuple[Channel, str]:
-    """Where the arguments of a call went: to another agent, to a memory, or to the tool.
-
-    >>> channel_of("transfer_to_billing"), channel_of("save_memory")[0], channel_of("calendar.create")[0]
-    (('agent', 'billing'), 'memory', 'tool')
-    """
-    if match := _AGENT.match(tool):
-        return "agent", match[1] or tool
-    return ("memory", tool) if _MEMORY.search(tool) else ("tool", tool)
 
 
 def says_something(arguments: str) -> bool:
