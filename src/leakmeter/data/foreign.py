@@ -112,7 +112,7 @@ CALL_IDS: Final = ("call_id", "tool_call_id", "tool_use_id", "toolUseId", "toolC
 """What the id of a call is called, in the call and in its result."""
 RESULTS: Final = ("response", "result", "output", "content", "structuredContent", "text")
 """What the result of a call is called."""
-RESULTS_OF_CALL: Final = ("output", "results", "result", "outputs")
+RESULTS_OF_CALL: Final = ("output", "results", "result", "outputs", "errorText")
 """The same, beside the call."""
 _UNDERSTOOD: Final = (
     *("role", "content", "name", "parts", "contents", "type", "tool_call_id", "function", "refusal", "end_turn"),
@@ -429,7 +429,7 @@ def text_of(value: Any) -> str | None:
         return None
     if kind == "json" and "value" in value:
         return as_text(value["value"])
-    for name in ("content", "source", "value", "data"):
+    for name in ("content", "source", "value", "data", "logs"):
         if name in value and (kind is not None or name == "source") and (text := text_of(value[name])) is not None:
             return text
     return None
