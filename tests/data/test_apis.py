@@ -27,6 +27,7 @@ SAID = {
     "type": "message", "id": "m1", "role": "assistant", "status": "completed",
     "content": [{"type": "output_text", "text": ANSWER, "annotations": [{"type": "file_citation", "filename": "x"}]}],
 }  # fmt: skip
+ANSWERS = emission_options(channels="answer")
 REASONED = {"type": "reasoning", "id": "r1", "summary": [{"type": "summary_text", "text": "I look it up."}]}
 
 
@@ -187,6 +188,10 @@ def test_what_code_printed_is_a_result() -> None:
            "outputs": [{"type": "logs", "logs": RECORD}, {"type": "logs", "logs": TIDES}]}  # fmt: skip
     (case,) = read([responses_pair([ran, SAID])]).cases
     assert sources(case) == {"code_interpreter#1": f"{RECORD}\n{TIDES}"}
+    (silent,) = read([responses_pair([SEARCHED, {**ran, "outputs": []}, SAID])], emissions=ANSWERS).cases
+    assert sources(silent) == FILES
+    with pytest.raises(DataError, match=r"ask the API to include 'code_interpreter_call\.outputs'"):
+        read([responses_pair([SEARCHED, {**ran, "outputs": None}, SAID])])
     drawn = {**ran, "outputs": [{"type": "image", "url": "https://files.example/1.png"}]}
     with pytest.raises(DataError, match="only text can be measured"):
         read([responses_pair([drawn, SAID])])

@@ -240,11 +240,14 @@ def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[Con
         result = next((held for name in foreign.RESULTS_OF_CALL if (held := get(name)) not in (None, "", [], {})), None)
         if result is not None:
             yield from _results(result, call.name, call.call_id, role, number, at)
-        elif part.kind in foreign.SEARCHES and get("status") in (None, "completed"):
-            raise DataError(
-                f"{at}: the log does not have what {call.name} found, which the model read; ask the API to include "
-                f"'{part.kind}.results'"
-            )
+        elif part.kind in foreign.LEFT_OUT and get("status") in (None, "completed"):
+            missing = foreign.LEFT_OUT[part.kind]
+            # Code that printed nothing has an empty list.
+            if missing == "results" or get(missing) is None:
+                raise DataError(
+                    f"{at}: the log does not have what {call.name} found, which the model read; ask the API to include "
+                    f"'{part.kind}.{missing}'"
+                )
         return
     if part.kind in foreign.RESULT_PARTS or part.kind.endswith(("_result", "_output")):
         inner = held if isinstance(held := get(part.kind), Mapping) else part.logged

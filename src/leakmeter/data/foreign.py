@@ -101,8 +101,8 @@ ITEMS: Final = (
     *("local_shell_call", "shell_call", "computer_call_output", "local_shell_call_output", "shell_call_output"),
 )
 """Types of items of a conversation that are no messages."""
-SEARCHES: Final = ("file_search_call", "web_search_call")
-"""Items of searches that a server makes, of which a log may leave out what was found."""
+LEFT_OUT: Final = {"file_search_call": "results", "web_search_call": "results", "code_interpreter_call": "outputs"}
+"""Items of what a server did for a model, and where they have what came of it: a log may leave it out."""
 CALLS: Final = ("toolInvocations", "tool_calls", "function_call", "tool_use")
 _ARGUMENTS: Final = (
     *("arguments", "args", "tool_kwargs", "input", "inputParameters", "input_parameters", "parameters", "queries"),
