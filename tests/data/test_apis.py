@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from helpers.read_cases import fixed_text, read, said, sources
+from leakmeter.data.conversation import emission_options
 from leakmeter.errors import DataError
 
 SYSTEM = "You help the harbour office. Be brief."
@@ -26,6 +27,7 @@ SAID = {
     "type": "message", "id": "m1", "role": "assistant", "status": "completed",
     "content": [{"type": "output_text", "text": ANSWER, "annotations": [{"type": "file_citation", "filename": "x"}]}],
 }  # fmt: skip
+ANSWERS = emission_options(channels="answer")
 REASONED = {"type": "reasoning", "id": "r1", "summary": [{"type": "summary_text", "text": "I look it up."}]}
 
 
@@ -149,6 +151,50 @@ def test_an_answer_is_read_with_what_the_model_had_read(name: str) -> None:
 def test_calls_before_anything_was_read_are_counted(name: str) -> None:
     notes = " ".join(read([LOGS[name]]).notes)
     assert "came before anything was read" in notes
+
+
+@pytest.mark.parametrize(
+    ("message", "thought"),
+    [
+        ({"role": "assistant", "content": ANSWER, "reasoning_content": "Ines Varga has it."}, "Ines Varga has it."),
+        ({"role": "assistant", "content": [THOUGHT, TEXT]}, THOUGHT["thinking"]),
+        ({"content": ANSWER, "reasoning": "Ines Varga has it.", "stop_sequence": "x"}, "Ines Varga has it."),
+    ],
+)  # fmt: skip
+def test_reasoning_beside_an_answer_is_measured_where_it_is_asked_for(message: Any, thought: str) -> None:
+    pair = chat_pair(RECORD) | {"response": {"choices": [{"message": message}]}}
+    anthropic = chat_pair(RECORD) | {"response": {"type": "message", "id": "m1", "stop_sequence": "x", **message}}
+    for row in (pair, anthropic):
+        found = read([row], emissions=emission_options(channels="answer,reasoning"))
+        emitted = [(case.emission.channel, case.response) for case in found.cases if case.emission]
+        assert emitted == [("reasoning", thought), ("answer", ANSWER)]
+        assert not any("not measured" in note for note in found.notes)
+        assert [case.response for case in read([row]).cases] == [ANSWER]
+        (alone,) = read([row], emissions=emission_options(channels="reasoning")).cases
+        assert (alone.response, sources(alone)) == (thought, {"search#1": RECORD})
+
+
+def test_an_error_of_a_tool_that_the_model_read_is_a_result() -> None:
+    failed = {"type": "tool-search", "toolCallId": "c1", "state": "output-error", "input": {"query": "berth nine"},
+              "errorText": f"Timed out after: {RECORD}"}  # fmt: skip
+    parts = [{"type": "step-start"}, failed, {"type": "text", "text": ANSWER}]
+    messages = [{"role": "user", "parts": [{"type": "text", "text": ASKED}]}, {"role": "assistant", "parts": parts}]
+    (case,) = read([{"messages": messages}]).cases
+    assert sources(case) == {"search#1": f"Timed out after: {RECORD}"}
+
+
+def test_what_code_printed_is_a_result() -> None:
+    ran = {"type": "code_interpreter_call", "id": "c", "status": "completed", "code": "print(find(9))",
+           "outputs": [{"type": "logs", "logs": RECORD}, {"type": "logs", "logs": TIDES}]}  # fmt: skip
+    (case,) = read([responses_pair([ran, SAID])]).cases
+    assert sources(case) == {"code_interpreter#1": f"{RECORD}\n{TIDES}"}
+    (silent,) = read([responses_pair([SEARCHED, {**ran, "outputs": []}, SAID])], emissions=ANSWERS).cases
+    assert sources(silent) == FILES
+    with pytest.raises(DataError, match=r"ask the API to include 'code_interpreter_call\.outputs'"):
+        read([responses_pair([SEARCHED, {**ran, "outputs": None}, SAID])])
+    drawn = {**ran, "outputs": [{"type": "image", "url": "https://files.example/1.png"}]}
+    with pytest.raises(DataError, match="only text can be measured"):
+        read([responses_pair([drawn, SAID])])
 
 
 def test_the_system_prompt_is_read_from_where_each_api_has_it() -> None:

@@ -112,6 +112,10 @@ def test_reasoning_is_measured_only_where_it_is_asked_for() -> None:
         ("transfer_to_billing", ("agent", "billing")), ("handoff_to_triage", ("agent", "triage")),
         ("ask_agent", ("agent", "ask_agent")), ("memory", ("memory", "memory")),
         ("save_memory", ("memory", "save_memory")), ("calendar.create", ("tool", "calendar.create")),
+        *((name, ("memory", name)) for name in ("mem0_add", "add_memory", "memory_write", "core_memory_append",
+                                                "memory.create_entities", "read_and_update_memory", "remember")),
+        *((name, ("tool", name)) for name in ("search_memory", "recall_memory", "read_memory", "memory.search_nodes",
+                                              "mem0_search", "SearchMemory", "get_memories", "task", "TaskList")),
     ],
 )  # fmt: skip
 def test_handoffs_and_memories_have_channels_of_their_own(tool: str, expected: tuple[str, str]) -> None:
@@ -119,8 +123,29 @@ def test_handoffs_and_memories_have_channels_of_their_own(tool: str, expected: t
     assert shape(read(chat).cases)[0][1:] == expected
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("transfer_to_agent", {"agent_name": "billing"}, ("agent", "billing")),
+        ("transfer_to_billing", {"agent_name": "sales"}, ("agent", "billing")),
+        ("delegate_work_to_coworker", {"task": "Write.", "context": "Orla", "coworker": "Writer"}, ("agent", "Writer")),
+        ("Ask question to coworker", {"question": "Who?", "coworker": "Desk"}, ("agent", "Desk")),
+        ("ask_question_to_coworker", {"question": "Who?"}, ("agent", "ask_question_to_coworker")),
+        ("Task", {"description": "Find", "prompt": "Orla", "subagent_type": "Explore"}, ("agent", "Explore")),
+        ("Task", {"subagent_type": "Orla\n" * 30}, ("agent", "Task")),
+        ("memory", {"command": "view", "path": "/memories"}, ("tool", "memory")),
+        ("memory", {"command": "create", "path": "/memories/a", "file_text": "Orla"}, ("memory", "memory")),
+    ],
+)  # fmt: skip
+def test_arguments_say_which_agent_receives_them_and_what_a_memory_does(
+    tool: str, arguments: Any, expected: tuple[str, str]
+) -> None:
+    chat = [*LEAKS_EARLY[:4], call(tool, arguments, "c2"), result("ok", "c2"), answer("Done.")]
+    assert shape(read(chat).cases)[0][1:] == expected
+
+
 def test_an_error_of_an_api_is_counted_apart() -> None:
-    errors = ("[ERROR: Insufficient credits. {}]", "Error code: 429 - rate limit", '{"error": {"code": 402}}')
+    errors = ("[ERROR: Insufficient credits.]", "Error code: 429", '{"error": {"message": "No.", "code": 402}}')
     rows = [{"messages": [*LEAKS_EARLY[:4], answer(text)]} for text in (*errors, "Error 404 means: not found.")]
     found = cases_of(rows, needs_response=True)
     assert [case.response for case in found.cases] == ["Error 404 means: not found."]

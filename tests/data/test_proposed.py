@@ -201,3 +201,19 @@ def test_rows_that_are_empty_or_broken_do_not_stop_a_proposal(tmp_path: Path) ->
     lines = [json.dumps({"question": ASKED, "notes": NOTES, "reply": ANSWER, "ms": 1}), "{"]
     (tmp_path / "log.jsonl").write_text("\n".join(lines))
     assert "give --map query=question,context=notes,response=reply" in refusal(tmp_path / "log.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("row", "several"),
+    [
+        ({"prompt": ASKED, "hits": CITED, "memory": [{"text": NOTES[1]}], "completion": ANSWER}, "hits or memory"),
+        ({"prompt": ASKED, "hits": CITED, "completion": ANSWER}, ""),
+        ({"prompt": ASKED, "hits": CITED, "completion": ANSWER, "targets": NOTES}, ""),
+        ({"asked": ASKED, "notes": NOTES, "memos": NOTES[::-1], "said": ANSWER}, "notes or memos"),
+    ],
+)
+def test_a_map_says_what_else_may_be_the_context(row: dict[str, Any], several: str) -> None:
+    with pytest.raises(DataError) as error:
+        cases_of([row], needs_response=True)
+    assert (f"context may be {several}" in str(error.value)) == bool(several)
+    assert ("may be" in str(error.value)) == bool(several)

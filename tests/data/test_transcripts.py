@@ -108,7 +108,7 @@ ALONE = {"id": "t1", "scenario": "s", "vault": VAULT, "allowed_set": {"fields": 
 
 def test_a_record_within_the_system_prompt_is_the_context() -> None:
     failed = {**ALONE, "id": "t2", "messages": [*ALONE["messages"][:2],
-              {"role": "assistant", "content": "[ERROR: no credit, code 402]"}]}  # fmt: skip
+              {"role": "assistant", "content": "[ERROR: Insufficient credits.]"}]}  # fmt: skip
     found = read([ALONE, failed])
     (case,) = found.cases
     assert (found.format, case.id, case.response) == ("agentleak", "t1", ANSWER)

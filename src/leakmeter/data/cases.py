@@ -20,6 +20,7 @@ from leakmeter.core.case import DECODINGS, Case, Document, Message, unmeasured_a
 from leakmeter.core.plain import counted, excerpt, visible
 from leakmeter.core.record import JsonObject
 from leakmeter.data import formats, named
+from leakmeter.data.api_errors import is_api_error
 from leakmeter.data.chat import (
     ChatCase,
     ChatCases,
@@ -30,7 +31,7 @@ from leakmeter.data.chat import (
     context_marker,
     texts_marker,
 )
-from leakmeter.data.conversation import ALL_EMISSIONS, EmissionOptions, entries_of, is_api_error
+from leakmeter.data.conversation import ALL_EMISSIONS, EmissionOptions, entries_of
 from leakmeter.data.foreign import Unread, fields_of, has_reasoned, is_of_blocks, plain
 from leakmeter.data.formats import DataFormat
 from leakmeter.data.mapping import (
@@ -49,7 +50,7 @@ from leakmeter.data.mapping import (
 from leakmeter.data.named import DatasetRecord
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
-from leakmeter.data.proposed import ROLES, contexts_among, proposed_cases, proposed_mapping, text_paths
+from leakmeter.data.proposed import ROLES, contexts_among, other_contexts, proposed_cases, proposed_mapping, text_paths
 from leakmeter.data.recipients import RECIPIENT, is_recipient, recipient_of, whose_of
 from leakmeter.data.rows import DataRow, read_rows, text_lines
 from leakmeter.data.shape import Shape, shape_of
@@ -474,6 +475,8 @@ def _hint(fields: Fields, tried: _Tried, within: str = "", known: Mapping[str, s
             is_open = "|" in whole.get("messages.user", "")
             if not _lacking(whole, tried) and (is_open or tried.reads(whole)):
                 choose = "; of the roles between | give the one that asks" if is_open else ""
+                several = _contexts_of(case if whole.get("cases") == at else fields, whole)
+                choose += f"; context may be {several}: give what the model read" if several else ""
                 return f"; to read only these fields, give --map {shlex.quote(_pairs(whole))}{choose}"
     # None reads the rows as a whole: give the parts that do, of the one that lacks least.
     partly = [_parts_that_read(proposal, {*(known or {})}, tried) for proposal in proposals]
@@ -493,9 +496,20 @@ def _hint(fields: Fields, tried: _Tried, within: str = "", known: Mapping[str, s
     rows = "; --skip-bad leaves out rows that are no answers" if {"query", "context", "response"} <= {*lacking} else ""
     within_query = "; if the query holds the retrieved text, give --context-from REGEX in place of context"
     mark = within_query if "context" in lacking and "query" in proposal else ""
-    several = contexts_among(fields) if "context" in lacking else []
-    choose = f": context may be {' or '.join(several)}" if len(several) > 1 else ""
+    several = _contexts_of(fields, {name: path for name, path in proposal.items() if name not in lacking})
+    choose = f": context may be {several}" if several else ""
     return f"; name the fields with --map {pairs} and replace each … with a path{choose}{_texts_at(fields)}{mark}{rows}"
+
+
+def _contexts_of(fields: Fields, proposal: Mapping[str, str]) -> str:
+    """Paths of what may be the context, that of the proposal first, where there are several."""
+    if "messages" in proposal:
+        return ""
+    if (chosen := proposal.get("context")) is None:
+        several = contexts_among(fields)
+    else:
+        several = [chosen, *other_contexts(fields, proposal, _ALIASES)]
+    return " or ".join(several) if len(several) > 1 else ""
 
 
 def _proposal(
@@ -658,7 +672,7 @@ class _CasesRead:
     def add(self, found: ChatCases, reference: str | None) -> None:
         self.n_before_reading += found.n_before_reading
         for each in found.cases:
-            if each.case.response is not None and is_api_error(each.case.response):
+            if is_api_error(each.case):
                 self.n_errors += 1
             else:
                 self.found.append((each, reference if each.is_own else None))

@@ -22,6 +22,7 @@ from typing import Any, Final, Literal, cast, get_args
 from leakmeter.core.case import SYSTEM_ROLES, TURN_ROLES, Channel, Document, Emission, Message, ToolCall
 from leakmeter.core.plain import excerpt
 from leakmeter.data import foreign
+from leakmeter.data.channels import channel_of
 from leakmeter.data.foreign import ContentPart, Turn, described, getter, joined_answer, parts_of, turn_of
 from leakmeter.data.mapping import Names, checked_text, is_name
 from leakmeter.errors import DataError, UnknownNameError, UsageError
@@ -58,12 +59,6 @@ _TEXT_OF_BLOCK = re.compile(r'"text"\s*:\s*"')
 _STRUCTURED = re.compile(r'"structuredContent"\s*:\s*')
 _MOST_BLOCKS: Final = 1000
 """Of a result of MCP that are looked into."""
-_MEMORY = re.compile(r"memor(?:y|ies)|remember|(?:^|[_.\-])(?:save|store|write)_?(?:note|fact)", re.IGNORECASE)
-_AGENT = re.compile(
-    r"(?:transfer_to|hand_?off(?:_to)?|delegate_to|(?:ask|call|message|send_to)_agent)_?(.*)", re.IGNORECASE
-)
-"""How tools are called that hand a task to another agent."""
-_API_ERROR = re.compile(r'\s*(?:\[ERROR\b|Error code: [45]\d\d\b|\{\s*"(?:type"\s*:\s*"error"|error"\s*:\s*\{))')
 _VISIBLE: Final[tuple[Channel, ...]] = ("answer", "tool", "agent", "memory")
 
 
@@ -97,11 +92,6 @@ def emission_options(turns: str = "all", channels: str | Iterable[str] | None = 
         word.strip() for text in ([channels] if isinstance(channels, str) else channels) for word in text.split(",")
     ]
     return EmissionOptions(cast(Any, turns), cast(Any, frozenset(filter(None, words))))
-
-
-def is_api_error(response: str) -> bool:
-    """Whether a response is what an API or its client wrote where it had no answer."""
-    return _API_ERROR.match(response) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,11 +240,14 @@ def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[Con
         result = next((held for name in foreign.RESULTS_OF_CALL if (held := get(name)) not in (None, "", [], {})), None)
         if result is not None:
             yield from _results(result, call.name, call.call_id, role, number, at)
-        elif part.kind in foreign.SEARCHES and get("status") in (None, "completed"):
-            raise DataError(
-                f"{at}: the log does not have what {call.name} found, which the model read; ask the API to include "
-                f"'{part.kind}.results'"
-            )
+        elif part.kind in foreign.LEFT_OUT and get("status") in (None, "completed"):
+            missing = foreign.LEFT_OUT[part.kind]
+            # Code that printed nothing has an empty list.
+            if missing == "results" or get(missing) is None:
+                raise DataError(
+                    f"{at}: the log does not have what {call.name} found, which the model read; ask the API to include "
+                    f"'{part.kind}.{missing}'"
+                )
         return
     if part.kind in foreign.RESULT_PARTS or part.kind.endswith(("_result", "_output")):
         inner = held if isinstance(held := get(part.kind), Mapping) else part.logged
@@ -554,7 +547,7 @@ class _Building:
                 self._waiting.append(entry.name)
             if says_something(entry.text):
                 begun = Message("assistant", name, parts, calls=(*calls[:n], ToolCall(entry.name, "")))
-                channel, recipient = channel_of(entry.name)
+                channel, recipient = channel_of(entry.name, entry.text)
                 self.emitted.append(emitted(response=entry.text, begun=begun, channel=channel, recipient=recipient))
         if parts or calls:
             self._add(Message("assistant", name, parts, fixed=True, calls=calls))
@@ -577,17 +570,6 @@ def _stretch(entry: ConversationEntry) -> tuple[str, int]:
     if entry.kind == "source" and not entry.is_within:
         return "read", 0
     return ("instructions" if entry.kind == "system" else "asked"), entry.message
-
-
-def channel_of(tool: str) -> tuple[Channel, str]:
-    """Where the arguments of a call went: to another agent, to a memory, or to the tool.
-
-    >>> channel_of("transfer_to_billing"), channel_of("save_memory")[0], channel_of("calendar.create")[0]
-    (('agent', 'billing'), 'memory', 'tool')
-    """
-    if match := _AGENT.match(tool):
-        return "agent", match[1] or tool
-    return ("memory", tool) if _MEMORY.search(tool) else ("tool", tool)
 
 
 def says_something(arguments: str) -> bool:

@@ -101,8 +101,8 @@ ITEMS: Final = (
     *("local_shell_call", "shell_call", "computer_call_output", "local_shell_call_output", "shell_call_output"),
 )
 """Types of items of a conversation that are no messages."""
-SEARCHES: Final = ("file_search_call", "web_search_call")
-"""Items of searches that a server makes, of which a log may leave out what was found."""
+LEFT_OUT: Final = {"file_search_call": "results", "web_search_call": "results", "code_interpreter_call": "outputs"}
+"""Items of what a server did for a model, and where they have what came of it: a log may leave it out."""
 CALLS: Final = ("toolInvocations", "tool_calls", "function_call", "tool_use")
 _ARGUMENTS: Final = (
     *("arguments", "args", "tool_kwargs", "input", "inputParameters", "input_parameters", "parameters", "queries"),
@@ -112,7 +112,7 @@ CALL_IDS: Final = ("call_id", "tool_call_id", "tool_use_id", "toolUseId", "toolC
 """What the id of a call is called, in the call and in its result."""
 RESULTS: Final = ("response", "result", "output", "content", "structuredContent", "text")
 """What the result of a call is called."""
-RESULTS_OF_CALL: Final = ("output", "results", "result", "outputs")
+RESULTS_OF_CALL: Final = ("output", "results", "result", "outputs", "errorText")
 """The same, beside the call."""
 _UNDERSTOOD: Final = (
     *("role", "content", "name", "parts", "contents", "type", "tool_call_id", "function", "refusal", "end_turn"),
@@ -429,7 +429,7 @@ def text_of(value: Any) -> str | None:
         return None
     if kind == "json" and "value" in value:
         return as_text(value["value"])
-    for name in ("content", "source", "value", "data"):
+    for name in ("content", "source", "value", "data", "logs"):
         if name in value and (kind is not None or name == "source") and (text := text_of(value[name])) is not None:
             return text
     return None

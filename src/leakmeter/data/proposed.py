@@ -301,6 +301,14 @@ def contexts_among(fields: Fields) -> list[str]:
     return list(dict.fromkeys(lists))[:_MOST_SHOWN]
 
 
+def other_contexts(fields: Fields, proposal: Mapping[str, str], aliases: Mapping[str, Sequence[str]]) -> list[str]:
+    """Paths of the lists that may be the context as well as the proposed one, and are nothing else that it reads."""
+    taken = {path.partition("[")[0] for path in proposal.values()}
+    named = {_words(name) for role in _FITTING if role != "context" for name in (role, *aliases[role])}
+    free = [path for path in contexts_among(fields) if path.partition("[")[0] not in taken]
+    return [path for path in free if _words(path.removesuffix("[]").rpartition(".")[2]) not in named]
+
+
 def text_paths(fields: Fields) -> list[str]:
     """Paths of the texts of a record, and of the lists of texts: the first few, and where they are many of those with
     more than a word."""

@@ -35,6 +35,8 @@ _MOST_CHARACTERS: Final = 200_000
 _GIVE_PLAIN: Final = "give --template plain"
 _GIVE_ANOTHER_MODEL: Final = "messages need one, so give another model"
 _SENTINEL = "LEAKMETERSLOT{}Q"
+_ANY_TEXT: Final = 'An "é" <&>\n\\\'s.'
+"""A text that is written otherwise wherever something in it is escaped."""
 SEPARATOR: Final = "\n\n"
 """Between documents."""
 PART_SEPARATOR: Final = "\n"
@@ -163,8 +165,9 @@ class Chat:
     context, and go with the turns around them; what was retrieved into the query is context too.
 
     Calls of tools are written as the template writes them. Where it writes none they are plain text, a line
-    `TOOL: ARGUMENTS` each behind what else the message says; where it refuses results of tools too, these become
-    messages of the user's. `begun` is what the model had said in its turn before the response: the text ends behind it.
+    `TOOL: ARGUMENTS` each behind what else the message says; where it refuses results of tools too, or changes their
+    texts, these become messages of the user's. `begun` is what the model had said in its turn before the response: the
+    text ends behind it.
     """
 
     def __init__(
@@ -180,30 +183,54 @@ class Chat:
             ways = [*((tuple(messages), query_at, True) for _ in range(_writes_calls(tokenizer))), *ways]
         if any(message.role not in TURN_ROLES for message in messages):
             ways.append((*_alternating(messages, query_at), False))
-        for number, (self._messages, self._query_at, self._has_native_calls) in enumerate(ways, 1):
-            self._stays = [i == self._query_at or message.fixed for i, message in enumerate(self._messages)]
-            self._frames: dict[tuple[int, ...], _Frames] = {}
+        for number, way in enumerate(ways, 1):
+            self._take(*way)
+            if len(ways) == 1:
+                self._frames_of(tuple(range(len(messages))), frozenset())
+                self._frames_of(tuple(self._staying), frozenset())
+                break
             try:
-                self._frames_of(tuple(range(len(self._messages))))
-                self._frames_of(tuple(i for i, stays in enumerate(self._stays) if stays))
+                self._check(is_last=number == len(ways))
             except UsageError:
                 if number == len(ways):
                     raise
             else:
                 break
+
+    def _take(self, messages: tuple[Message, ...], query_at: int, has_native_calls: bool) -> None:
+        """Write the chat as these messages."""
+        self._messages, self._query_at, self._has_native_calls = messages, query_at, has_native_calls
+        self._stays = [i == query_at or message.fixed for i, message in enumerate(messages)]
+        self._frames: dict[tuple[tuple[int, ...], frozenset[int]], _Frames] = {}
         self._staying = [i for i, stays in enumerate(self._stays) if stays]
         """Numbers of the messages that are written whatever is left out."""
         self._numbers: dict[tuple[int, int], int] = {}
         documents: list[Document] = []
-        for i, message in enumerate(self._messages):
+        for i, message in enumerate(messages):
             for part_number, part in enumerate(message.parts):
                 if part.text and (not self._stays[i] or part_number in message.retrieved):
                     self._numbers[i, part_number] = len(documents)
                     documents.append(part)
         self.documents = tuple(documents)
-        asking = self._messages[self._query_at]
+        asking = messages[query_at]
         query_texts = [part.text for n, part in enumerate(asking.parts) if n not in asking.retrieved]
         self.query = ("" if asking.retrieved else PART_SEPARATOR).join(query_texts)
+
+    def _check(self, *, is_last: bool) -> None:
+        """`UsageError` where the template does not write these messages one after another, or changes one of them. Of
+        what was read it may change no other text either, since texts to compare are written in its place; but for the
+        last way, which has to do."""
+        everything = range(len(self._messages))
+        self._turns(everything, [document.text for document in self.documents], ())
+        self._turns(self._staying, ["" for _ in self.documents], ())
+        if not is_last:
+            self._turns(everything, [_ANY_TEXT for _ in self.documents], ())
+
+    def _silent(self, left: Sequence[int], contents: Sequence[str]) -> frozenset[int]:
+        """Of these messages, those that call tools and say nothing, which a template may write another way."""
+        if not self._has_native_calls:
+            return frozenset()
+        return frozenset(i for i, text in zip(left, contents, strict=True) if self._messages[i].calls and not text)
 
     def segments(self, texts: Sequence[str], without: Collection[str] = ()) -> list[PromptSegment]:
         """The chat as the template writes it without the messages that are gone. Where the template refuses what is
@@ -231,9 +258,9 @@ class Chat:
 
     def _turns(self, left: Sequence[int], texts: Sequence[str], without: Collection[str]) -> list[list[PromptSegment]]:
         """What stands before the first message's content; then each content with what follows it up to the next."""
-        frames = self._frames_of(tuple(left))
         contents = [self._content(i, texts, without) for i in left]
         whole = ["".join(segment.text for segment in content) for content in contents]
+        frames = self._frames_of(tuple(left), self._silent(left, whole))
         kept = _contents(self._rendered(left, whole), frames.marked, whole, _GIVE_ANOTHER_MODEL)
         behind = zip(contents, kept, frames.segments[1:], strict=True)
         return [list(frames.segments[0]), *([*_within(content, part), *frame] for content, part, frame in behind)]
@@ -274,14 +301,15 @@ class Chat:
         if self._begun is None or not self._has_native_calls:
             return self._tokenizer.render_chat(messages, answer=True)
         # The call that the response is of is written whole, and cut where its arguments begin.
+        said = _mark("begun") if any(part.text for part in self._begun.parts) else ""
         begun: Mapping[str, object] = {
             "role": "assistant",
-            "content": _mark("begun"),
+            "content": said,
             "tool_calls": _calls(self._begun, "begun"),
         }
         written = self._tokenizer.render_chat([*messages, begun], answer=False)
         last = _arguments(_mark("begun", len(self._begun.calls) - 1, "A"))
-        if written.count(last) != 1:
+        if written.count(last) != 1 or (said and written.count(said) != 1):
             raise UsageError(f"the model's chat template does not write calls of tools as they are; {_GIVE_PLAIN}")
         return written[: written.index(last)]
 
@@ -297,11 +325,12 @@ class Chat:
             held["tool_call_id"] = _call_id(before, i - before - 1)
         return held
 
-    def _frames_of(self, left: tuple[int, ...]) -> _Frames:
-        """What the template writes before the first of these messages, between them, and after the last."""
-        if left in self._frames:
-            return self._frames[left]
-        marks = [_SENTINEL.format(f"{i}M") for i in left]
+    def _frames_of(self, left: tuple[int, ...], silent: frozenset[int]) -> _Frames:
+        """What the template writes before the first of these messages, between them, and after the last; in the place
+        of a content stands a mark, but of one that is silent nothing."""
+        if (left, silent) in self._frames:
+            return self._frames[left, silent]
+        marks = ["" if i in silent else _SENTINEL.format(f"{i}M") for i in left]
         begun = []
         for n in range(len(left)):
             checkpoint()
@@ -314,7 +343,7 @@ class Chat:
             rendered.startswith(part) or (self._stays[i] and next_stays)
             for i, part, next_stays in zip(left, begun, behind, strict=True)
         ]
-        if not all(parted) or any(rendered.count(mark) != 1 for mark in marks):
+        if not all(parted) or any(rendered.count(mark) != 1 for mark in filter(None, marks)):
             raise UsageError(
                 f"the model's chat template does not write messages one after another; {_GIVE_ANOTHER_MODEL}"
             )
@@ -326,7 +355,8 @@ class Chat:
         cursor = opening
         for i, mark, part in zip(left, marks, begun, strict=True):
             role, owner = (FRAME, None) if self._stays[i] else (CONTEXT, self._messages[i].name)
-            start = rendered.index(mark)
+            # What is written around nothing is behind it.
+            start = rendered.index(mark) if mark else cursor
             frames[-1] += _filled(PromptSegment(role, rendered[cursor:start], owner=owner), data)
             marked[-1] += rendered[cursor:start]
             cursor = start + len(mark)
@@ -339,8 +369,8 @@ class Chat:
         marked[-1] += rendered[cursor:]
         if self._begun is not None and not self._has_native_calls:
             frames[-1].append(PromptSegment(QUERY, _plainly_begun(self._begun)))
-        self._frames[left] = _Frames(frames, marked)
-        return self._frames[left]
+        self._frames[left, silent] = _Frames(frames, marked)
+        return self._frames[left, silent]
 
     def _data(self, left: Sequence[int]) -> dict[str, str]:
         """What the marks of calls stand for."""

@@ -158,7 +158,7 @@ def test_shared_logs_of_agents_have_the_same_emissions_in_a_ledger(name: str) ->
 def test_what_is_no_case_is_refused_and_counted(tmp_path: Path) -> None:
     lost = {**transcripts.ALONE, "vault": {"name": "Bo Lind"}}
     failed = {**transcripts.ALONE, "id": "t2", "messages": [*transcripts.ALONE["messages"][:2],
-              {"role": "assistant", "content": "[ERROR: no credit, code 402]"}]}  # fmt: skip
+              {"role": "assistant", "content": "[ERROR: Insufficient credits.]"}]}  # fmt: skip
     nested: Any = {}
     for _ in range(100):
         nested = {"metadata": nested}

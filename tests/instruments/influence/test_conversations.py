@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +72,15 @@ def test_emissions_of_several_channels_are_counted_at_once_the_worst_first() -> 
     made = InfluenceResult.report([*results])
     said = headline(results)
     called = "the call of calendar.create in c-1 number"
-    assert said == f"2 of 8 emissions disclose personal or secret data: {called}; the answer c-2.3 number."
+    how = r" \([^()]*, from crm\.find#1\)"
+    assert re.fullmatch(
+        f"2 of 8 emissions disclose personal or secret data: {called}{how}; the answer c-2.3 number{how}.", said
+    )
     assert b.headline_of(made) == said
     assert said in flat(printed(made))
     (shown, *_) = [block for block in b.walk(made.blocks) if isinstance(block, b.Headline)]
     links = {part.text: part.to for part in b.parts(shown.text) if isinstance(part, b.Untrusted)}
-    assert set(links) == {"calendar.create", "c-1", "c-2.3"}
+    assert set(links) == {"calendar.create", "c-1", "c-2.3", "crm.find#1"}
     assert all(links[name] for name in ("c-1", "c-2.3"))
     assert shown.verdict == "bad"
 
@@ -87,7 +91,7 @@ def test_of_many_emissions_four_are_named() -> None:
         row["messages"][0]["content"] = f"Book {i}."
     said = headline(measured(*chats))
     assert said.startswith("6 of 9 emissions disclose personal or secret data: the ")
-    assert said.count("; the ") == 3
+    assert len(re.findall("; the (?:call|answer) ", said)) == 3
     assert said.endswith("; and 2 more.")
 
 
@@ -97,8 +101,9 @@ def test_a_policy_counts_the_emissions_of_all_channels_at_once(tmp_path: Path) -
     said = headline(measured(LEAKS_IN_A_CALL, LEAKS_IN_AN_ANSWER, allowed=str(policy)))
     assert said.startswith(
         "2 disclosures of personal or secret data to recipients who may not know them: the call of calendar.create in "
-        "c-1 number; the answer c-2.3 number"
+        "c-1 number ("
     )
+    assert said.count(", from crm.find#1)") == 2
     of_one = headline(measured(LEAKS_IN_A_CALL, allowed=str(policy)))
     assert "In tool calls: 1 disclosure of personal or secret data to a recipient who may not know it" in of_one
 
@@ -125,6 +130,24 @@ def turns_of(results: Any) -> list[tuple[str, str]]:
     blocks = b.walk(InfluenceResult.report(list(results)).blocks)
     (block, *_) = [block for block in blocks if isinstance(block, b.Conversation)]
     return [(turn.side, b.plain(turn.who)) for turn in block.turns]
+
+
+def notes_of(results: Any) -> list[tuple[str, str]]:
+    """What the page says beside each emission that was not measured."""
+    blocks = b.walk(InfluenceResult.report(list(results)).blocks)
+    (block, *_) = [block for block in blocks if isinstance(block, b.Conversation)]
+    emitted = [(b.plain(turn.who), turn.note) for turn in block.turns if turn.side == "emitted"]
+    return [(who, note) for who, note in emitted if ", c-" not in who]
+
+
+def test_the_page_says_why_an_emission_was_not_measured() -> None:
+    first, later = "before reading", "earlier turn, not measured"
+    called = [("call of crm.find", first), ("call of calendar.create", later)]
+    assert notes_of(measured(LEAKS_IN_A_CALL, channels="answer"))[:2] == called
+    assert notes_of(measured(LEAKS_IN_A_CALL, CLEAN, turns="last"))[:3] == [*called, ("answer", later)]
+    empty = chat("c-4", in_call="Pay", in_answer="Booked.")
+    empty["messages"][3]["tool_calls"][0]["function"]["arguments"] = "{}"
+    assert notes_of(measured(empty))[:2] == [called[0], ("call of calendar.create", "nothing to measure")]
 
 
 def test_the_page_shows_the_turns_in_order(tmp_path: Path) -> None:

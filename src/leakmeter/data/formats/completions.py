@@ -14,7 +14,7 @@ from leakmeter.core.case import SYSTEM_ROLES
 from leakmeter.core.record import JsonObject
 from leakmeter.data.chat import answer_text
 from leakmeter.data.conversation import is_part_of_conversation
-from leakmeter.data.foreign import answer_of, getter, name_of, parts_of, record, request_of, turn_of
+from leakmeter.data.foreign import answer_of, getter, name_of, parts_of, reasoning_of, record, request_of, turn_of
 from leakmeter.data.formats.base import DataFormat, OutcomesOfRows, RowsOfFields
 from leakmeter.data.mapping import Fields, nearest, parsed_cell
 from leakmeter.data.rows import DataRow
@@ -221,12 +221,18 @@ def _completions(row: DataRow, parts: _Exchange, messages: Any) -> Iterator[tupl
                 continue
             yield row, fields | {"messages": [*messages, *map(_answered, emitted)]} | id_
             continue
+        turn = turn_of(emitted[0] if emitted else None)
         try:
-            text = answer_text(turn_of(emitted[0]).content if emitted else None, f"choice {number}")
+            text = answer_text(turn.content, f"choice {number}")
         except DataError as error:
             yield bad(str(error))
             continue
-        yield row, fields | {"response": text} | id_
+        thought = reasoning_of(turn)
+        if thought and isinstance(messages, list) and messages and turn_of(messages[-1]).role != "assistant":
+            parts_said = [{"type": "thinking", "thinking": thought}, {"type": "text", "text": text}]
+            yield row, fields | {"messages": [*messages, {"role": "assistant", "content": parts_said}]} | id_
+        else:
+            yield row, fields | {"response": text} | id_
 
 
 def _is_more_than_text(message: Any) -> bool:

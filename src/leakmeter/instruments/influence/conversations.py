@@ -15,6 +15,8 @@ from leakmeter.report.scale import nats_text
 _SHOWN: Final = 200
 """Conversations of a page."""
 _CALL: Final = "call"
+_EMPTY: Final = ("", "{}", "[]", "null", '""')
+"""Arguments that say nothing."""
 
 
 def of_cases(cases: Sequence[InfluenceResult]) -> dict[str, list[InfluenceResult]]:
@@ -61,27 +63,33 @@ def _conversation(
 
 def _turns(turns: Sequence[InfluenceResult], sections: Mapping[str, str]) -> Iterator[b.ConversationTurn]:
     measured: set[tuple[str, str]] = set()
+    has_read = False
     for case in turns:
         for said in case.said_before:
+            has_read |= said.is_source
             if (said.role, said.text.strip()) not in measured:
-                yield _said(said)
+                yield _said(said, has_read=has_read)
         measured.add((_CALL if case.channel != "answer" else "assistant", case.response.text.strip()))
         yield _emitted(case, sections)
 
 
-def _said(said: SaidBefore) -> b.ConversationTurn:
+def _said(said: SaidBefore, *, has_read: bool) -> b.ConversationTurn:
+    """A text that was not measured; `has_read` is whether the model had read something before."""
     if said.is_source:
         n = len(said.text)
         return b.ConversationTurn(
             "read", ("read: ", b.Untrusted(said.name, 60)), b.Untrusted(said.text), f"{n:,} characters"
         )
-    if said.role == _CALL:
-        return b.ConversationTurn(
-            "emitted", ("call of ", b.Untrusted(said.name, 40)), b.Untrusted(said.text), "before reading"
-        )
-    if said.role == "assistant":
-        return b.ConversationTurn("emitted", "answer", b.Untrusted(said.text), "before reading")
-    return b.ConversationTurn("said", b.Untrusted(said.role, 24), b.Untrusted(said.text))
+    if said.role not in (_CALL, "assistant"):
+        return b.ConversationTurn("said", b.Untrusted(said.role, 24), b.Untrusted(said.text))
+    who: b.Phrase = ("call of ", b.Untrusted(said.name, 40)) if said.role == _CALL else "answer"
+    return b.ConversationTurn("emitted", who, b.Untrusted(said.text), _why_not_measured(said, has_read=has_read))
+
+
+def _why_not_measured(said: SaidBefore, *, has_read: bool) -> str:
+    if not has_read:
+        return "before reading"
+    return "nothing to measure" if said.text.strip() in _EMPTY else "earlier turn, not measured"
 
 
 def emission_name(case: InfluenceResult) -> b.Phrase:

@@ -161,7 +161,7 @@ def _of_cases(leaking: Sequence[tuple[InfluenceResult, Sequence[Disclosure]]], s
             "case " if case.id.isdecimal() else "",
             b.Untrusted(case.id, 32, sections.get(case.id, "")),
             f" {kinds_text(leaks)}",
-            *_first_of(case),
+            *_first_of(case, leaks),
         )
         for case, leaks in leaking[: n_listed(len(leaking), _NAMED)]
     ]
@@ -171,8 +171,11 @@ def _of_cases(leaking: Sequence[tuple[InfluenceResult, Sequence[Disclosure]]], s
 def _of_emissions(
     leaking: Sequence[tuple[InfluenceResult, Sequence[Disclosure]]], sections: Mapping[str, str]
 ) -> b.Phrase:
-    """The first emissions, each by its channel, and what it discloses. How strong, and where from, the list says."""
-    named = [("the ", *b.parts(_emission(case, sections)), f" {kinds_text(leaks)}") for case, leaks in leaking[:_NAMED]]
+    """The first emissions, each by its channel, and what it discloses."""
+    named = [
+        ("the ", *b.parts(_emission(case, sections)), f" {kinds_text(leaks)}", *_first_of(case, leaks))
+        for case, leaks in leaking[:_NAMED]
+    ]
     return (*b.joined(named, "; "), *_and_more(len(leaking) - len(named)))
 
 
@@ -187,9 +190,9 @@ def _and_more(n: int) -> Sequence[str]:
     return [f"; and {n:,} more"] if n > 0 else []
 
 
-def _first_of(case: InfluenceResult) -> tuple[str | b.Untrusted, ...]:
-    """Of a turn of a conversation: how strong its strongest disclosure is, and where it is from."""
-    return () if case.channel is None else _strength_and_origin(case, personal(case)[0])
+def _first_of(case: InfluenceResult, leaks: Sequence[Disclosure]) -> tuple[str | b.Untrusted, ...]:
+    """Of a turn of a conversation: how strong the strongest of these disclosures is, and where it is from."""
+    return () if case.channel is None else _strength_and_origin(case, leaks[0])
 
 
 def _strength_and_origin(case: InfluenceResult, disclosure: Disclosure) -> tuple[str | b.Untrusted, ...]:

@@ -20,7 +20,7 @@ from leakmeter.commands.call import CallOptions
 from leakmeter.commands.call import measured as run_measure
 from leakmeter.core.case import Channel, Message, ToolCall
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.data.conversation import channel_of
+from leakmeter.data.channels import channel_of
 from leakmeter.data.recipients import recipient_of
 from leakmeter.data.traces import LoggedAnswer, LoggedMessage, Sampling, as_case
 from leakmeter.data.traces.answer import Unusable
@@ -344,7 +344,7 @@ class Guard:
         channel: Channel = "answer"
         begun: Message | None = None
         if tool is not None:
-            channel, name = channel_of(tool)
+            channel, name = channel_of(tool, answer)
             recipient = f"{channel}:{name}"
             begun = Message("assistant", f"assistant {len(turns) + 1}", (), calls=(ToolCall(tool, ""),))
         try:
