@@ -27,6 +27,7 @@ from typing import Any
 from faker import Faker
 
 from leakmeter.text.entities import values
+from leakmeter.text.entities.mention import PERSON
 from leakmeter.text.matching import Folded, folded
 
 DRAWS = 200
@@ -271,13 +272,35 @@ def identifiers(counts: Counts) -> None:
             add(counts, "identifiers by name", language, kind, by_name)
 
 
+def conclusions(path: Path) -> list[str]:
+    return [row["LONG_ANSWER"] for row in json.loads(path.read_text(encoding="utf-8")).values()][:DRAWS]
+
+
 def silence(path: Path, counts: Counts) -> Iterator[str]:
     """Conclusions of abstracts, which have no personal data."""
-    conclusions = [row["LONG_ANSWER"] for row in json.loads(path.read_text(encoding="utf-8")).values()][:DRAWS]
-    for text in conclusions:
+    for text in conclusions(path):
         some = found(text, "US")
         add(counts, "PubMedQA conclusions", "en", "without any value named", not some)
         yield from (f"{value.type}: {text[value.start : value.end]}" for value in some)
+
+
+def said_of_people(name: str, texts: list[str]) -> None:
+    """Texts with words that are sensitive by their meaning, and those of which one is said of a person. Reports ask
+    this only of spans that scores show to come from the documents; here every word is asked."""
+    try:
+        from leakmeter.text.entities.meaning import SpokenOf
+        from leakmeter.text.entities.packs import pack, search
+    except ImportError:
+        return
+    n_words, said = 0, []
+    for text in texts:
+        people = [(value.start, value.end) for value in values.find(text, "", "", region="US") if value.type == PERSON]
+        spoken_of = SpokenOf(text, "", "", people, [])
+        words = list(search.find(text, pack.meanings()))
+        n_words += bool(words)
+        some = [text[word.start : word.end] for word in words if spoken_of.kind_of(word.start, word.end, [])]
+        said += [", ".join(dict.fromkeys(some))] if some else []
+    told(f"{name}: {n_words} of {len(texts)} with such words, {len(said)} of a person:", "; ".join(said))
 
 
 def add(counts: Counts, corpus: str, language: str, kind: str, is_found: bool) -> None:
@@ -324,7 +347,11 @@ def main(folder: Path) -> None:
     for line in missed:
         told("missed |", line.replace("\n", " "))
     told("named in conclusions:", "; ".join(named))
+    if (folder / "pubmedqa/ori_pqal.json").exists():
+        said_of_people("PubMedQA conclusions", conclusions(folder / "pubmedqa/ori_pqal.json"))
     if (folder / "agents/agentleak_single_200.jsonl").exists():
+        rows = (folder / "agents/agentleak_single_200.jsonl").read_text(encoding="utf-8").splitlines()
+        said_of_people("AgentLeak answers", [json.loads(row)["messages"][-1]["content"] for row in rows])
         speed(folder / "agents/agentleak_single_200.jsonl")
 
 

@@ -96,6 +96,14 @@ def test_a_checksum_holds_of_published_numbers_and_of_no_neighbour(checksum: str
     assert not any(map(check, others))
 
 
+def test_words_do_not_count_in_phrases_that_are_not_meant() -> None:
+    (rule,) = pack.rules_of(
+        [recogniser(pattern=None, words=["aids", "a pier's"], not_in=["hearing aids"], examples=["«Aids», «a pier’s»"])]
+    )
+    text = "Aids, hearing aids, a hearing aids' maker, hearing aidsx, seaids, no aids."
+    assert [mention.start for mention in search.find(text, [rule])] == [0, text.index("no aids") + 3]
+
+
 def kinds_in(answer: str, context: str = "") -> list[tuple[str, str, str]]:
     found = values.find(answer, context, "", region="US")
     return [(value.type, answer[value.start : value.end], value.found_by) for value in found]
@@ -211,6 +219,8 @@ def recogniser(**fields: object) -> str:
         (recogniser(kind="<b>"), "recogniser 1: 'kind' has to be a name"),
         (recogniser(kind="phone"), "recogniser 1 (kind 'phone'): give another kind; telephone numbers"),
         (recogniser(size=3), "recogniser 1 (kind 'berth'): 'size' is not known"),
+        (recogniser(not_in=["pier-b"]), "recogniser 1 (kind 'berth'): 'not_in' is for 'words' without 'before'"),
+        (recogniser(pattern=None, words=["pier"], before=["at"], not_in=["pier-b"]), "'not_in' is for 'words' without"),
         (recogniser(examples=None), "recogniser 1 (kind 'berth'): 'examples' are missing"),
         (recogniser(counter_examples=[]), "recogniser 1 (kind 'berth'): 'counter_examples' are missing"),
         (recogniser(before="pier"), "'before' has to be a list of texts"),

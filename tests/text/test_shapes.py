@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import resources
+
 import pytest
 
-from leakmeter.text.entities import shapes, values
+from leakmeter.text.entities import packs, shapes, values
 from leakmeter.text.matching import Folded
 
 
@@ -161,3 +163,10 @@ def test_a_part_of_a_word_or_of_a_number_is_not_the_value(said: str, text: str) 
 def test_a_code_is_not_found_by_its_digits_alone() -> None:
     assert Folded("Dial 91005").where("91005-XT") is None
     assert Folded("one two three").where("123") is None  # three digits are in every text
+
+
+def test_the_list_of_given_names_goes_with_its_licence() -> None:
+    text = (resources.files(packs) / "given_names.txt").read_text(encoding="utf-8")
+    about = " ".join(line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#"))
+    assert "Copyright (c) 2022 Ian Van Buskirk Permission" in " ".join(about.split())
+    assert "The above copyright notice and this permission notice shall be included" in about

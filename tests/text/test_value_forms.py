@@ -224,6 +224,19 @@ def test_hostile_answers_take_time_in_proportion(part: str) -> None:
     assert seconds(10_000) < 50 * max(seconds(1000), 0.02)
 
 
+@pytest.mark.parametrize("part", ["a-", "sk-", "twenty-", "A-", "1-", "a1-", "aB-", "a.", "a_"])
+def test_one_long_word_takes_time_in_proportion(part: str) -> None:
+    def seconds(n: int) -> float:
+        text = (part * n)[:n] + "a"
+        started = time.process_time()
+        values.find(text, "", "", region="US")
+        return time.process_time() - started
+
+    seconds(500)
+    # Sixteen times the text: quadratic work would take 256 times as long.
+    assert seconds(64_000) < 64 * max(seconds(4000), 0.02)
+
+
 TOKEN = "9f8Zk2LqT7xw"
 
 

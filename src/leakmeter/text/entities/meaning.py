@@ -1,8 +1,8 @@
 """What is sensitive by its meaning where it is said of a person: an illness, a debt, a dismissal.
 
-A list of words and phrases (`packs/meaning.toml`) says what a text is about, in four languages. It is asked only of
-what scores show to come from the documents, and counts only where a person is spoken of near by: "diabetes is a chronic
-disease" is of nobody.
+Lists of words and phrases (`packs/meaning_*.toml`) say what a text is about, in four languages. They are asked only
+of what scores show to come from the documents, and count only where a person is spoken of near by: "diabetes is a
+chronic disease" is of nobody.
 """
 
 from __future__ import annotations
@@ -23,14 +23,74 @@ _END = regex.compile(r"(?<!\b(?:Mr|Mrs|Ms|Dr|Sr|Fr|Hr))[.!?。！？](?=\s|\Z)|\
 _MOST_NEAR: Final = 600
 """Characters of the two sentences in which a person may be named."""
 _PERSONS: Final = (
-    "he she him her hers his himself herself mr mrs ms mx wife husband son daughter mother father brother sister",
-    "er ihm ihn ihr ihre ihrer ihren ihrem sein seine seiner seinen seinem herr herrn frau sohn tochter mutter vater",
-    "bruder schwester ehefrau ehemann il elle lui sa ses madame monsieur mme mari femme fils fille mère père",
-    "frère sœur él ella su señor señora sr sra esposa marido hijo hija madre padre hermano hermana",
+    "he she him her hers his himself herself they my mr mrs ms mx wife husband son daughter mother father",
+    "brother sister",
+    "er ihm ihn ihr ihre ihrer ihren ihrem sie sein seine seiner seinen seinem ich mir mich mein meine meiner meinen",
+    "meinem herr herrn frau sohn tochter mutter vater bruder schwester ehefrau ehemann",
+    "il elle lui sa ses madame monsieur mme mari femme fils fille mère père frère sœur",
+    "él ella su sus yo señor señora sr sra esposa marido hijo hija madre padre hermano hermana",
 )
 _WORDS: Final = [word for words in _PERSONS for word in words.split()]
-# 'ER' and 'IL-6' are nobody.
-_PERSON = regex.compile(rf"(?<!\w)(?:{'|'.join([*_WORDS, *map(str.capitalize, _WORDS)])})(?!\w|-\d)")
+_FIRST_PERSON: Final = (
+    r"(?<!\w)(?<![\p{L}\d][ -])I(?=['’ ]\p{Ll})",
+    r"(?<=(?<!\w)(?:that|when|because|and|but|since|as|if|while|after|before|what|where)[ ])I(?=['’ ]\p{Ll})",
+    r"(?<!\w)[Jj](?:['’](?:ai|avais|étais)|e[ ](?:suis|souffre|prends|dois|vais|fais))(?!\w)",
+)
+"""'Type I diabetes' and 'je nach Diagnose' are nobody's words."""
+_ROLES: Final = (
+    (
+        r"the|this|that|our",
+        "patient client employee customer tenant student applicant resident pupil colleague claimant candidate",
+        "borrower defendant policyholder",
+    ),
+    (
+        r"de[rsmn]|diese[rsmn]?|unser(?:e[rsmn]?)?",
+        "Patient Patienten Klient Klienten Mandant Mandanten Kunde Kunden Mitarbeiter Mitarbeiters Arbeitnehmer",
+        "Arbeitnehmers Angestellte Angestellten Beschäftigte Mieter Mieters Schüler Schülers Student Studenten",
+        "Bewerber Bewerbers Bewohner Bewohners Kollege Kollegen Versicherte",
+    ),
+    (
+        r"die|der|dieser?|unserer?",
+        "Patientin Klientin Mandantin Kundin Mitarbeiterin Arbeitnehmerin Angestellte Beschäftigte Mieterin",
+        "Schülerin Studentin Bewerberin Bewohnerin Kollegin Versicherte",
+    ),
+    (
+        r"l[ea]|l['’]|du|au|cet?|cette|notre",
+        "patient patiente client cliente employé employée salarié salariée locataire étudiant étudiante élève",
+        "candidat candidate résident résidente collègue assuré assurée",
+    ),
+    (
+        r"el|la|al|del|est[ea]|nuestr[oa]",
+        "paciente cliente empleado empleada trabajador trabajadora inquilino inquilina estudiante alumno alumna",
+        "solicitante candidato candidata residente colega asegurado asegurada",
+    ),
+)
+"""Who somebody is to those who write, behind words that say that one is meant: 'patients', and 'a patient', may be
+anybody."""
+_ADJECTIVE: Final = r"(?:\p{Ll}{2,15}[ ])?"
+_NO_ROLE: Final = (
+    r"(?![ -](?:accounts?|base|bod(?:y|ies)|care|data|experience|groups?|handbook|lists?|loans?|management|outcomes?"
+    r"|populations?|portal|records?|relations?|safety|satisfaction|services?|support)(?!\w))"
+)
+"""'The patient population' is nobody."""
+_BEGINS_NOTE: Final = (
+    r"(?<=(?:\A|[.!?:;\n][ ]{0,2}))(?:Patient|Client|Employee|Customer|Tenant|Student|Applicant|Resident)(?=[ ]"
+    r"(?:is|was|has|had|does|did|will|suffers|reports|reported|presents|presented|takes|admits|says|states)(?!\w))"
+)
+"""As notes are written: 'Patient has epilepsy'."""
+
+
+def _persons() -> str:
+    # 'ER' and 'IL-6' are nobody.
+    words = rf"(?<!\w)(?:{'|'.join([*_WORDS, *map(str.capitalize, _WORDS)])})(?!\w|-\d)"
+    roles = [
+        rf"(?<!\w)(?i:{one})(?:[ ]|(?<=['’])){_ADJECTIVE}(?:{'|'.join(' '.join(nouns).split())})(?!\w){_NO_ROLE}"
+        for one, *nouns in _ROLES
+    ]
+    return "|".join([words, *_FIRST_PERSON, *roles, _BEGINS_NOTE])
+
+
+_PERSON = regex.compile(_persons())
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,9 @@ _UUID = regex.compile(r"[\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12}")
 _PIECE = regex.compile(r"[A-Za-z\d]+")
 _CHANGE = regex.compile(r"(?<=\d)[A-Za-z]|(?<=[A-Za-z])\d|(?<=[a-z])[A-Z]")
 _CAPITAL_KEY = regex.compile(r"(?=\D*\d)[A-Z]+\d[A-Z\d]*[A-Z][A-Z\d]*|\d+[A-Z][A-Z\d]*\d[A-Z\d]*")
-_MIXED = regex.compile(r"\p{Ll}[^\p{Lu}]*+\p{Lu}[^\p{Ll}]*+\p{Ll}|\d\p{L}++\d")
+# Matched from a word's first sign, so that each sign is read once however long the word is.
+_MIXED_CASES = regex.compile(r"\P{Ll}*+\p{Ll}\P{Lu}*+\p{Lu}\P{Ll}*+\p{Ll}")
+_LETTERS_IN_DIGITS = regex.compile(r"\d\p{L}++\d")
 _TWO_CAPITALS = regex.compile(r"(?:Mc|Mac|Fitz|De|Di|Du|La|Le|Van|Von)\p{Lu}\p{Ll}+")
 _MAIL = regex.compile(r"[^@]+@[\w-]+(?:\.[\w-]+)+")
 _SIGNS = regex.compile(r"[!#$%&*?+/=@]")
@@ -196,11 +198,17 @@ def _tokens(text: str) -> Iterator[Mention]:
         digits, letters = sum(map(str.isdigit, word)), sum(map(str.isalpha, word))
         if not letters or not word.isascii():
             continue
-        is_long = len(word) >= _LEAST_KEY and ("-" not in word or _MIXED.search(word))
-        if digits and (is_long or (len(word) >= 8 and _SIGNS.search(word[:-1]))):
+        if digits and (_is_long_key(word) or (len(word) >= 8 and _SIGNS.search(word[:-1]))):
             yield Mention(KEY, start, end, word)
         elif _is_code(word, digits, letters):
             yield Mention(CODE, start, end, word.casefold())
+
+
+def _is_long_key(word: str) -> bool:
+    """Whether a word is as long as keys are, and no number of words that hyphens join."""
+    if len(word) < _LEAST_KEY:
+        return False
+    return "-" not in word or bool(_MIXED_CASES.match(word) or _LETTERS_IN_DIGITS.search(word))
 
 
 def _keys_in_url(url: str, start: int) -> Iterator[Mention]:

@@ -16,6 +16,7 @@ A pack is a TOML file of one language or domain:
 - `pattern` is what the value looks like, for the `regex` library; a group `value` of it is the value. No cased letter
   or digit may stand beside it.
 - `words` stand in place of a pattern: words and phrases, in any case; a star is up to fifteen letters.
+- `not_in` are phrases in which these words do not count: 'hearing aids' where 'aids' is one.
 - `starts` are texts of which the value begins with one, which the pattern follows: known prefixes.
 - `before` and `after` are words of which one has to stand before or behind it, in any case, with at most `near`
   characters between (0 to 80; 40 if not said).

@@ -31,9 +31,11 @@ _RESERVED: Final = {
     PHONE: "telephone numbers of all countries are found without a pack",
     EMAIL: "e-mail addresses are found without a pack",
 }
-_TEXTS: Final = ("words", "starts", "before", "after", "examples", "counter_examples")
+_TEXTS: Final = ("words", "not_in", "starts", "before", "after", "examples", "counter_examples")
 _FIELDS: Final = frozenset(("kind", "pattern", "checksum", "shape", "meaning", "near", *_TEXTS))
 _ENDING: Final = r"\p{L}{0,15}"
+_APOSTROPHE = regex.compile(r"\\?['’]")
+_APOSTROPHES: Final = "['’]"
 BEGINS: Final = rf"(?:(?<![{WORD}])|(?![{WORD}]))"
 _ENDS: Final = rf"(?:(?![{WORD}])|(?<![{WORD}]))"
 """Where no cased letter or digit goes on."""
@@ -115,6 +117,8 @@ def rule_of(entry: Any, where: str, seconds: float | None) -> PackRule:
     source = _of_words(texts["words"]) if texts["words"] else entry.get("pattern")
     if not isinstance(source, str) or not source or (texts["words"] and "pattern" in entry):
         raise UsageError(f"{where}: 'pattern' has to be a text, or 'words' a list of texts")
+    if texts["not_in"] and (not texts["words"] or texts["before"]):
+        raise UsageError(f"{where}: 'not_in' is for 'words' without 'before'")
     n_before = size_of(source, f"{where}: the pattern").to_digit
     to_digit = None if n_before is None else next((most for most in _TO_DIGIT if n_before <= most), None)
     # Those of leakmeter are tested, and take a second of every start.
@@ -123,7 +127,9 @@ def rule_of(entry: Any, where: str, seconds: float | None) -> PackRule:
         if not texts["starts"] and alone.fullmatch("") is not None:
             raise UsageError(f"{where}: the pattern matches the empty text; it has to need a character at least")
     starts = "|".join(regex.escape(start) for start in sorted(texts["starts"], key=len, reverse=True))
-    inner = rf"(?:{starts})(?:{source}){_ENDS}"
+    # What stands in such a phrase is passed over with it.
+    passed = rf"{_of_words(texts['not_in'])}{_ENDS}(*SKIP)(*FAIL)|" if texts["not_in"] else ""
+    inner = rf"(?:{starts})(?:{passed}{source}){_ENDS}"
     return PackRule(
         kind=kind,
         checksum=checksum,
@@ -143,10 +149,10 @@ def rule_of(entry: Any, where: str, seconds: float | None) -> PackRule:
 
 
 def _of_words(words: Sequence[str]) -> str:
-    """A pattern of words, in any case, in which a star stands for letters."""
+    """A pattern of words, in any case and with any apostrophe, in which a star stands for letters."""
     longest_first = sorted(words, key=len, reverse=True)
     alternatives = "|".join(_ENDING.join(map(regex.escape, word.split("*"))) for word in longest_first)
-    return rf"(?i:{alternatives})"
+    return rf"(?i:{_APOSTROPHE.sub(_APOSTROPHES, alternatives)})"
 
 
 @cache
