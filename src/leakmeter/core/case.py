@@ -204,11 +204,13 @@ def _said(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
     return {key: value for key, value in pairs if key != "control_contexts" and (key, value) not in _UNSAID}
 
 
-def control_choice(cases: Iterable[object]) -> JsonObject:
+def control_choice(cases: Sequence[object]) -> JsonObject:
     """What names a run beside its cases and settings where controls were chosen by whose cases are, which earlier
     versions did not look at: their runs are not continued then."""
-    has_kin = any(isinstance(case, Case) and case.control_contexts and case.says_whose for case in cases)
-    return {"controls_of": "other tenants, owners and conversations, where there are any"} if has_kin else {}
+    known = [case for case in cases if isinstance(case, Case)]
+    if not any(case.control_contexts for case in known) or not any(case.says_whose for case in known):
+        return {}
+    return {"controls_of": "other tenants, owners and conversations, where there are any"}
 
 
 def conversation_of(case: object) -> str | None:

@@ -34,7 +34,7 @@ from leakmeter.core.item import FEW_CASES
 from leakmeter.text import matching
 from leakmeter.text.entities import values
 from leakmeter.text.entities.packs import pack
-from leakmeter.text.kinship import Belonging, Groups, Kinship
+from leakmeter.text.kinship import Groups, Kin, Kinship
 from leakmeter.text.templates import SEPARATOR
 
 SEED: Final = 0
@@ -105,14 +105,14 @@ def with_controls(cases: Sequence[Case], n: int, *, region: str, packs: Sequence
     """The cases, each with at most n controls; fewer where the others share too much with its answer, or where few are
     of another tenant, person and conversation."""
     contexts = [_Context(case.context_documents) for case in cases]
-    belongings = [Belonging.of_case(case, context.documents) for case, context in zip(cases, contexts, strict=True)]
-    groups = Groups.of_log(belongings)
+    kin = [Kin.of_case(case, context.documents) for case, context in zip(cases, contexts, strict=True)]
+    groups = Groups.of_log(kin)
     n_neighbours = _NEIGHBOURS if len(cases) > FEW_CASES else 1
     out: list[Case] = []
     for first in range(0, len(cases), n_neighbours):
         others = _Others.drawn(first, cases, contexts, groups)
         for number in range(first, min(first + n_neighbours, len(cases))):
-            chosen = _controls(number, cases, contexts, belongings, others, n, region, packs)
+            chosen = _controls(number, cases, contexts, kin, others, n, region, packs)
             out.append(replace(cases[number], control_contexts=chosen))
     return out
 
@@ -151,7 +151,7 @@ def _controls(
     number: int,
     cases: Sequence[Case],
     contexts: Sequence[_Context],
-    belongings: Sequence[Belonging],
+    kin: Sequence[Kin],
     others: _Others,
     n: int,
     region: str,
@@ -177,8 +177,8 @@ def _controls(
             likeness = _likeness(own, contexts[other]) * min(1.0, 2 * len(text) / max(len(own.text), 1))
             likeness *= _PREFERRED if cases[other].id in others.taken else 1.0
             is_all = len(kept) == len(contexts[other].documents)
-            kin = belongings[other] if is_all else Belonging.of_case(cases[other], kept)
-            kinship = belongings[number].kinship(kin)
+            left = kin[other] if is_all else Kin.of_case(cases[other], kept)
+            kinship = kin[number].kinship(left)
             usable.append((kinship, -likeness, Document(cases[other].id, text)))
     usable.sort(key=lambda one: one[:2])
     chosen: dict[str, Document] = {}

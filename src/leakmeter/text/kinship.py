@@ -26,7 +26,7 @@ class Kinship(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Belonging:
+class Kin:
     """Whose a case is; nothing is shared where the log says nothing."""
 
     tenants: frozenset[str]
@@ -36,7 +36,7 @@ class Belonging:
     conversation: str | None
 
     @classmethod
-    def of_case(cls, case: Case, documents: Sequence[Document]) -> Belonging:
+    def of_case(cls, case: Case, documents: Sequence[Document]) -> Kin:
         """Of a case with some of its documents."""
         tenants = {document.tenant for document in documents}
         if case.recipient is not None:
@@ -44,7 +44,7 @@ class Belonging:
         owners = {document.owner for document in documents}
         return cls(frozenset(filter(None, tenants)), frozenset(filter(None, owners)), conversation_of(case))
 
-    def kinship(self, other: Belonging) -> Kinship:
+    def kinship(self, other: Kin) -> Kinship:
         if self.conversation is not None and self.conversation == other.conversation:
             return Kinship.CONVERSATION
         if not self.owners.isdisjoint(other.owners):
@@ -61,12 +61,12 @@ class Groups:
     n: int
 
     @classmethod
-    def of_log(cls, belongings: Sequence[Belonging]) -> list[Groups]:
+    def of_log(cls, kin: Sequence[Kin]) -> list[Groups]:
         """By tenants, by owners and by conversation; without those of which the log has one group."""
         parts: tuple[list[Hashable], ...] = (
-            [one.tenants for one in belongings],
-            [one.owners for one in belongings],
-            [one.conversation for one in belongings],
+            [one.tenants for one in kin],
+            [one.owners for one in kin],
+            [one.conversation for one in kin],
         )
         return [groups for part in parts if (groups := cls._of(part)).n > 1]
 
