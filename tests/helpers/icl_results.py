@@ -7,20 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 from helpers.susceptibility_cases import COST
-from leakmeter.instruments.icl.result import ExemplarInfluence, IclResult, MovedToken, Vocabulary
-from leakmeter.stats.stats import posterior_of
+from leakmeter.instruments.icl.result import LIKELIEST, ExemplarInfluence, IclResult, MovedToken, Vocabulary
+from leakmeter.stats.stats import BELOW_NOISE
 
 
 def exemplar(position: int, *signed: float, **more: Any) -> ExemplarInfluence:
     """One whose answers 'cat' and 'dog' move by so many nats."""
     loss = max(map(abs, signed))
-    at_answer, at_worst = (posterior_of(s, noise_nats=1e-5) for s in (signed[0], max(signed, key=abs)))
     made = ExemplarInfluence(
         id=f"x{position}", position=position, text=f"Text: exemplar {position}\nAnswer: {('cat', 'dog')[position % 2]}",
         label=("cat", "dog")[position % 2], n_tokens=9, answer_nats=abs(signed[0]), answer_signed_nats=signed[0],
-        answer_posterior=at_answer.probability, answer_posterior_note=at_answer.note,
-        answer_below_noise_floor=abs(signed[0]) <= 1e-5, loss_nats=loss, rank=1, worst_posterior=at_worst.probability,
-        worst_posterior_note=at_worst.note, below_noise_floor=loss <= 1e-5,
+        answer_posterior=None, answer_posterior_note=LIKELIEST if abs(signed[0]) > 1e-5 else BELOW_NOISE,
+        answer_below_noise_floor=abs(signed[0]) <= 1e-5, loss_nats=loss, rank=1, worst_posterior=None,
+        worst_posterior_note=LIKELIEST if loss > 1e-5 else BELOW_NOISE, below_noise_floor=loss <= 1e-5,
         worst_label=("cat", "dog")[[abs(x) for x in signed].index(loss)], worst_label_nats=loss, signed_nats=signed,
         vocabulary=None, repeats=(),
     )  # fmt: skip

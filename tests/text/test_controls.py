@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from leakmeter.backends.toy import Toy
-from leakmeter.core.case import Case, Document, Message
+from leakmeter.core.case import Case, Document, Emission, Message, Recipient
 from leakmeter.core.item import IRRELEVANT
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.instruments.influence.measure import Influence
@@ -58,6 +61,81 @@ def test_a_document_of_two_cases_is_a_source_of_both() -> None:
         assert not any("forty days" in control.text for control in one.control_contexts)
     # The same text in all cases leaves no other context.
     assert controls_of([case(i, rules.text, "Within forty days if they are whole.") for i in range(4)])["c0"] == []
+
+
+def of_tenant(number: int, tenant: str, **more: Any) -> Case:
+    made = case(number, record(NAMES[number % len(NAMES)], f"Note {number}."))
+    return replace(made, documents=(replace(made.documents[0], tenant=tenant),), **more)
+
+
+def test_a_control_is_of_another_tenant_where_there_is_one() -> None:
+    acme, beta = [of_tenant(0, "acme"), of_tenant(1, "acme")], of_tenant(2, "beta")
+    assert controls_of([*acme, beta], 1) == {"c0": ["c2"], "c1": ["c2"], "c2": ["c0"]}
+    # One that may say the same hides it, whatever others do: it is none beside them.
+    assert controls_of([*acme, beta]) == {"c0": ["c2"], "c1": ["c2"], "c2": ["c0", "c1"]}
+    # A log of one tenant is as one that says nothing of tenants.
+    plain = [case(i, record(name)) for i, name in enumerate(NAMES)]
+    one_tenant = [replace(one, documents=(replace(one.documents[0], tenant="acme"),)) for one in plain]
+    assert controls_of(one_tenant) == controls_of(plain)
+
+
+def test_of_one_tenant_another_person_comes_first_and_the_same_conversation_last() -> None:
+    cases = [case(i, record(name)) for i, name in enumerate(NAMES[:4])]
+    owners = ("ana", "ana", "bo", "bo")
+    cases = [
+        replace(one, documents=(replace(one.documents[0], owner=owner, tenant="acme"),))
+        for one, owner in zip(cases, owners, strict=True)
+    ]
+    assert {*controls_of(cases)["c0"]} == {"c2", "c3"}
+    turns = [replace(one, emission=Emission("k", turn)) for turn, one in enumerate(cases[:2] * 2, 1)]
+    turns = [replace(one, id=f"c{i}") for i, one in enumerate(turns)]
+    assert controls_of([*turns[:2], replace(turns[2], emission=Emission("l", 1), id="c2")])["c1"] == ["c2"]
+
+
+def test_a_recipient_has_a_tenant_too() -> None:
+    cases = [case(i, record(name)) for i, name in enumerate(NAMES[:3])]
+    cases[0] = replace(cases[0], recipient=Recipient("ann", tenant="acme"))
+    cases[1] = replace(cases[1], documents=(replace(cases[1].documents[0], tenant="acme"),))
+    assert controls_of(cases) == {"c0": ["c2"], "c1": ["c2"], "c2": controls_of(cases)["c2"]}
+    assert {*controls_of(cases)["c2"]} == {"c0", "c1"}
+
+
+def test_a_document_that_both_have_says_nothing_of_whose_the_rest_is() -> None:
+    rules = Document("rules", "Goods come back within forty days if they are whole.", tenant="all", owner="shop")
+    cases = [of_tenant(0, "acme"), of_tenant(1, "acme"), of_tenant(2, "beta")]
+    cases = [replace(one, documents=(*one.documents, rules)) for one in cases]
+    assert controls_of(cases)["c0"] == ["c2"]
+
+
+def test_where_nothing_else_is_left_a_control_is_of_the_same_tenant() -> None:
+    cases = [of_tenant(0, "acme"), of_tenant(1, "acme"), of_tenant(2, "beta")]
+    cases[0] = replace(cases[0], response="Her name is Anna Ek.")
+    cases[2] = replace(cases[2], documents=(Document("record", record("Anna Ek"), tenant="beta"),))
+    assert controls_of(cases)["c0"] == ["c1"]
+
+
+def test_neighbours_of_a_large_log_share_controls_of_another_tenant() -> None:
+    cases = [of_tenant(i, ("acme", "beta")[i % 2]) for i in range(60)]
+    found = with_controls(cases, 3, region="US")
+    assert [one.control_contexts for one in found] == [
+        one.control_contexts for one in with_controls(cases, 3, region="US")
+    ]
+    tenants = {one.id: one.documents[0].tenant for one in cases}
+    for one in found:
+        assert len(one.control_contexts) == 3
+        assert tenants[one.id] not in {tenants[control.name] for control in one.control_contexts}
+    for first in (0, 32):
+        for tenant in (0, 1):
+            neighbours = found[first + tenant : first + 32 : 2]
+            used = {control.name for one in neighbours for control in one.control_contexts}
+            assert len(used) < len(neighbours)
+
+
+def test_a_rare_tenant_of_a_large_log_is_found() -> None:
+    cases = [of_tenant(i, "beta" if i == 137 else "acme") for i in range(200)]
+    found = controls_of(cases, 1)
+    others = [names for one, names in found.items() if one != "c137"]
+    assert others == [["c137"]] * 199
 
 
 def test_what_most_contexts_say_is_their_form() -> None:

@@ -136,6 +136,13 @@ class Case:
         return tuple(document for document in out if document.text)
 
     @property
+    def says_whose(self) -> bool:
+        """Whether it says of a tenant, of somebody whom a document is about, or of a conversation."""
+        said = [document.owner or document.tenant for document in self.context_documents]
+        tenant = None if self.recipient is None else self.recipient.tenant
+        return self.emission is not None or any((tenant, *said))
+
+    @property
     def has_only_system_context(self) -> bool:
         return self.has_unmarked_context and all(message.role in SYSTEM_ROLES for message in self._beside_query)
 
@@ -195,6 +202,15 @@ def record_of(case: Any) -> JsonObject:
 
 def _said(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
     return {key: value for key, value in pairs if key != "control_contexts" and (key, value) not in _UNSAID}
+
+
+def control_choice(cases: Sequence[object]) -> JsonObject:
+    """What names a run beside its cases and settings where controls were chosen by whose cases are, which earlier
+    versions did not look at: their runs are not continued then."""
+    known = [case for case in cases if isinstance(case, Case)]
+    if not any(case.control_contexts for case in known) or not any(case.says_whose for case in known):
+        return {}
+    return {"controls_of": "other tenants, owners and conversations, where there are any"}
 
 
 def conversation_of(case: object) -> str | None:

@@ -72,7 +72,7 @@ _OF_PIECES: Final = (
     SqlColumn(
         "posterior_note",
         "VARCHAR",
-        "why there is none: below the noise floor or the placebo's, or the answer was given",
+        "why there is none: below the noise floor or the placebo's, or the answer was not drawn",
     ),
     SqlColumn("below_noise_floor", "BOOLEAN", "whether other ways to compute the same move the number as much"),
     SqlColumn("entity_type", "VARCHAR", "of personal data: 'phone', 'email', 'address' …"),

@@ -5,7 +5,8 @@ one says. What such a context raises in an answer is style; what its own raises 
 
 A document that has a value of the answer, or a phrase that the answer took from its own context, is no control but
 another source, as the same document in two cases is; a phrase that more than half of the other contexts have is their
-form, and counts for nothing. Of the contexts that are left those that share most words with the case's own are taken:
+form, and counts for nothing. A context of the same tenant, person or conversation is no control either where there is
+another (`text.kinship`). Of the contexts that are left those that share most words with the case's own are taken:
 records of the same kind, with the same names of fields.
 
 In a large log neighbouring cases are held against the same contexts where these are about as alike as any: a model runs
@@ -33,11 +34,15 @@ from leakmeter.core.item import FEW_CASES
 from leakmeter.text import matching
 from leakmeter.text.entities import values
 from leakmeter.text.entities.packs import pack
+from leakmeter.text.kinship import Groups, Kin, Kinship
 from leakmeter.text.templates import SEPARATOR
 
 SEED: Final = 0
 _LOOKED_AT: Final = 48
 """Other cases of which the controls of a case are chosen."""
+_GROUPS: Final = 8
+"""Tenants, owners and conversations that these are of at least, where the log has so many; else more cases are looked
+at."""
 _PHRASE: Final = 4
 """Words in a row that are no coincidence."""
 _LEAST_SHARE: Final = 0.25
@@ -97,14 +102,17 @@ def _has(hashes: _Hashes, sought: _Hashes) -> npt.NDArray[np.bool_]:
 
 
 def with_controls(cases: Sequence[Case], n: int, *, region: str, packs: Sequence[str] = ()) -> list[Case]:
-    """The cases, each with at most n controls; fewer where the others share too much with its answer."""
+    """The cases, each with at most n controls; fewer where the others share too much with its answer, or where few are
+    of another tenant, person and conversation."""
     contexts = [_Context(case.context_documents) for case in cases]
+    kin = [Kin.of_case(case, context.documents) for case, context in zip(cases, contexts, strict=True)]
+    groups = Groups.of_log(kin)
     n_neighbours = _NEIGHBOURS if len(cases) > FEW_CASES else 1
     out: list[Case] = []
     for first in range(0, len(cases), n_neighbours):
-        others = _Others.drawn(first, cases, contexts)
+        others = _Others.drawn(first, cases, contexts, groups)
         for number in range(first, min(first + n_neighbours, len(cases))):
-            chosen = _controls(number, cases, contexts, others, n, region, packs)
+            chosen = _controls(number, cases, contexts, kin, others, n, region, packs)
             out.append(replace(cases[number], control_contexts=chosen))
     return out
 
@@ -120,23 +128,30 @@ class _Others:
     """Ids of those that neighbours were held against last."""
 
     @classmethod
-    def drawn(cls, first: int, cases: Sequence[Case], contexts: Sequence[_Context]) -> _Others:
+    def drawn(
+        cls, first: int, cases: Sequence[Case], contexts: Sequence[_Context], groups: Sequence[Groups]
+    ) -> _Others:
         """For the neighbours from the first on."""
         name = f"controls\0{SEED}\0{first}\0{cases[first].id}"
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
-        numbers = np.random.default_rng(int.from_bytes(digest[:8])).permutation(len(cases))[: _LOOKED_AT + 1].tolist()
-        others = [number for number in numbers if number != first][:_LOOKED_AT]
+        order = np.random.default_rng(int.from_bytes(digest[:8])).permutation(len(cases))
+        order = order[order != first]
+        others: list[int] = order[:_LOOKED_AT].tolist()
         phrases, counts = np.unique(
             np.concatenate([np.empty(0, dtype=np.uint32), *(contexts[other].phrases for other in others)]),
             return_counts=True,
         )
-        return cls(tuple(others), phrases[2 * counts > len(others)])
+        boilerplate = phrases[2 * counts > len(others)]
+        for one in groups if others else ():
+            others += one.added(others, order, _GROUPS)
+        return cls(tuple(others), boilerplate)
 
 
 def _controls(
     number: int,
     cases: Sequence[Case],
     contexts: Sequence[_Context],
+    kin: Sequence[Kin],
     others: _Others,
     n: int,
     region: str,
@@ -150,20 +165,25 @@ def _controls(
         recognised = pack.places(own.text, packs) if packs else ()
         found = values.find(case.response, own.text, case.query, region=region, recognised=recognised)
         known = [_hashed(case.response[value.start : value.end])[0] for value in found]
-    usable: list[tuple[float, Document]] = []
+    usable: list[tuple[Kinship, float, Document]] = []
     least = max(min(_LEAST_SHARE * len(own.text), _LEAST_CHARACTERS), 1)
     for other in others.numbers:
         if other == number:
             continue
-        text = _left_of(contexts[other], own, said, known)
+        kept = _left_of(contexts[other], own, said, known)
+        text = SEPARATOR.join(document.text for document in kept)
         if len(text) >= least:
             # Less than half as long, it can say less; a longer one is cut.
             likeness = _likeness(own, contexts[other]) * min(1.0, 2 * len(text) / max(len(own.text), 1))
             likeness *= _PREFERRED if cases[other].id in others.taken else 1.0
-            usable.append((-likeness, Document(cases[other].id, text)))
-    usable.sort(key=lambda one: one[0])
+            is_all = len(kept) == len(contexts[other].documents)
+            left = kin[other] if is_all else Kin.of_case(cases[other], kept)
+            kinship = kin[number].kinship(left)
+            usable.append((kinship, -likeness, Document(cases[other].id, text)))
+    usable.sort(key=lambda one: one[:2])
     chosen: dict[str, Document] = {}
-    for _, document in usable:
+    # What one control raises counts against a disclosure, whatever the others do: one of kin is none beside others.
+    for document in (document for kinship, _, document in usable if kinship == usable[0][0]):
         if document.text not in {taken.text for taken in chosen.values()}:
             chosen.setdefault(document.name, document)
     controls = tuple(chosen.values())[:n]
@@ -201,17 +221,16 @@ def _likeness(one: _Context, other: _Context) -> float:
     return n_both / max(len(one.words) + len(other.words) - n_both, 1)
 
 
-def _left_of(context: _Context, own: _Context, said: _Hashes, known: Sequence[_Hashes]) -> str:
-    """The text of a context without documents that are the case's own, or have what its answer says."""
+def _left_of(context: _Context, own: _Context, said: _Hashes, known: Sequence[_Hashes]) -> list[Document]:
+    """The documents of a context without those that are the case's own, or have what its answer says."""
     own_documents = [hashed for hashed in own.hashed if len(hashed[0])]
-    kept = [
-        document.text
+    return [
+        document
         for document, (words, phrases) in zip(context.documents, context.hashed, strict=True)
         if not any(map(partial(_is_same, (words, phrases)), own_documents))
         and not _has(phrases, said).any()
         and not any(_has(words, value).all() for value in known if len(value))
     ]
-    return SEPARATOR.join(kept)
 
 
 def _is_same(one: tuple[_Hashes, _Hashes], other: tuple[_Hashes, _Hashes]) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.places import TESTS
 from leakmeter.backends.toy import Toy
-from leakmeter.core.case import Case, Document, Message, Recipient
+from leakmeter.core.case import Case, Document, Emission, Message, Recipient
 from leakmeter.engine.storage.spec import RunSpec, spec_of
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
@@ -80,3 +80,23 @@ def test_model_and_version_change_the_id() -> None:
     named.name, hashed.weights_sha256, coarse.dtype = "other", "0" * 64, "float32"
     ids = {spec(backend=backend).id for backend in (Toy(), named, hashed, coarse, moved, other)}
     assert len({*ids, replace(spec(), version="9").id, replace(spec(), measure="x").id}) == 8
+
+
+@pytest.mark.parametrize(
+    "whose",
+    [
+        {"documents": (Document("a", "Anna sang.", tenant="acme"),)},
+        {"documents": (Document("a", "Anna sang.", owner="ana"),)},
+        {"recipient": Recipient(tenant="acme")},
+        {"emission": Emission("c-1", 1)},
+    ],
+)
+def test_a_run_whose_controls_were_chosen_by_whose_they_are_is_none_of_those_before(whose: dict[str, Any]) -> None:
+    """A run that was begun with other controls is not continued with these."""
+    beside = (Document("2", "Bo sang."),)
+    assert "controls_of" not in spec(cases=[replace(CASE, control_contexts=beside)]).prompts
+    case = replace(CASE, **whose)
+    alone, held = spec(cases=[case]), spec(cases=[replace(case, control_contexts=beside)])
+    assert "controls_of" not in alone.prompts
+    assert held.prompts["controls_of"].startswith("other tenants")
+    assert held.id != alone.id

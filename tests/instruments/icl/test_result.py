@@ -90,9 +90,7 @@ def test_the_case() -> None:
     made = result_of(texts(), measurements(), PARAMS)
     assert (made.loss_nats, made.worst_exemplar) == (2.0, "x2")
     # "World" is likelier without x2: no evidence that x2 was there.
-    assert made.worst.worst_posterior == pytest.approx(1 / (1 + math.exp(2)))
-    assert [e.worst_posterior_note for e in made.exemplars] == [None, None, "below the noise floor"]
-    assert made.exemplars[2].worst_posterior is None
+    assert made.worst.signed_nats[0] == -2.0
     assert (made.prediction, made.gold, made.is_right) == ("World", "World", True)
     assert (*made.label_probabilities, made.label_mass) == pytest.approx((0.7, 0.2, 0.1, 0.5))
     assert (made.space, made.calibration, made.labels) == ("labels", None, tuple(LABELS))
@@ -121,10 +119,7 @@ def test_the_answer_comes_first_and_is_the_likeliest_where_none_was_given() -> N
     # "World" moves by 0.5, -2 and 0.01.
     assert (made.answer_nats, made.answer_exemplar, made.revealed.id) == (2.0, "x2", "x2")
     assert [e.answer_signed_nats for e in made.exemplars] == [0.5, -2.0, 0.01]
-    assert made.exemplars[0].answer_posterior == pytest.approx(1 / (1 + math.exp(-0.5)))
     assert [e.answer_below_noise_floor for e in made.exemplars] == [False, False, True]
-    last = made.exemplars[2]
-    assert (last.answer_posterior, last.answer_posterior_note) == (None, "below the noise floor")
     given = result_of(texts(), [*measurements(), measurement("answer", 2, unit=LABEL)], PARAMS)
     assert (given.answer, given.answer_given, given.prediction, given.is_right) == ("Art", True, "World", True)
     assert (given.answer_nats, given.answer_exemplar, given.loss_nats) == (0.5, "x2", 2.0)
@@ -141,6 +136,27 @@ def test_the_answer_comes_first_and_is_the_likeliest_where_none_was_given() -> N
     assert (whole.answer_nats, whole.answer_noise_floor_nats, whole.noise_floor_nats) == (2.0, 0.05, 0.125)
 
 
+@pytest.mark.parametrize(
+    ("answer", "note"),
+    [(None, "the answer is the likeliest label, not drawn"), (0, "the answer was given, not drawn")],
+)
+@pytest.mark.parametrize("space", ["labels", "vocabulary"])
+def test_no_posterior_follows_of_a_label_that_was_not_drawn(answer: int | None, note: str, space: str) -> None:
+    """Where the likeliest label is the same with an exemplar and without it, it says nothing of the exemplar, however
+    far its probability moves."""
+    given = [] if answer is None else [measurement("answer", answer, unit=LABEL)]
+    of_tokens = of_vocabulary((4.0, 1.0, 0.125)) if space == "vocabulary" else []
+    words = {str(i): "w" for i in range(2, 8)}
+    made = result_of(texts(words=words), [*measurements(), *given, *of_tokens], PARAMS | {"space": space})
+    assert [e.answer_signed_nats for e in made.exemplars] == [0.5, -2.0, 0.01]
+    for prefix in ("answer_", "worst_"):
+        assert [getattr(e, f"{prefix}posterior") for e in made.exemplars] == [None] * 3
+        assert [getattr(e, f"{prefix}posterior_note") for e in made.exemplars] == [note, note, "below the noise floor"]
+    frame = made.to_frame()
+    assert frame["answer_posterior"].isna().all()
+    assert frame["worst_posterior"].isna().all()
+
+
 def test_the_vocabulary_beside_the_labels() -> None:
     words = {"2": " snow", "3": " fell", "4": " show", "5": "\n", "6": "<|im_end|>", "7": "x"}
     made = result_of(texts(words=words), [*measurements(), *of_vocabulary((4.0, 1.0, 0.125))], IN_VOCABULARY)
@@ -152,13 +168,12 @@ def test_the_vocabulary_beside_the_labels() -> None:
         plausible=MovedToken(**dict(zip(names, (" fell", 3, -40.0, -42.0, 2.0), strict=True))),
     )
     assert (one.loss_nats, one.worst_label, one.worst_label_nats) == (4.0, "World", 0.5)
-    assert one.worst_posterior == pytest.approx(1 / (1 + math.exp(-4.0)))
     assert (three.vocabulary.farthest.token, three.below_noise_floor) == ("<|im_end|>", True)
 
 
 def test_an_infinite_loss_is_written_as_such_and_its_sign_is_kept() -> None:
     made = result_of(texts(), measurements(((0.5, 0.0, 0.0), (0.1, -math.inf, 0.0), (3.0, 0.0, 0.0))))
-    assert (made.loss_nats, made.worst_exemplar, made.worst.worst_posterior) == (math.inf, "x2", 0.0)
+    assert (made.loss_nats, made.worst_exemplar) == (math.inf, "x2")
     assert made.exemplars[1].signed_nats == (0.1, -math.inf, 0.0)
     assert [e.rank for e in made.exemplars] == [3, 1, 2]
     written = json.loads(made.to_json())

@@ -11,6 +11,7 @@ from importlib import metadata
 from typing import Final, Self
 
 from leakmeter.core.backend import Backend
+from leakmeter.core.case import control_choice
 from leakmeter.core.measure import Measure
 from leakmeter.core.record import JsonObject
 from leakmeter.core.registry import AnyCase, Settings
@@ -97,7 +98,11 @@ def spec_of(
     return RunSpec(
         measure=name,
         params=measure.record(),
-        prompts=asdict(settings) if group_size == 1 else {**asdict(settings), "group_size": group_size},
+        prompts={
+            **asdict(settings),
+            **({} if group_size == 1 else {"group_size": group_size}),
+            **control_choice(cases),
+        },
         model={
             "name": backend.name,
             "weights_sha256": backend.weights_sha256,

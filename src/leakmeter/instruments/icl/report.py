@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from leakmeter.instruments.icl import words
 from leakmeter.instruments.icl.result import (
@@ -20,8 +20,7 @@ from leakmeter.instruments.icl.result import (
 from leakmeter.report import blocks as b
 from leakmeter.report import pictures
 from leakmeter.report import words as shared_words
-from leakmeter.report.scale import nats_text
-from leakmeter.report.words import posterior_cell
+from leakmeter.report.scale import nats_text, times_text
 from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 
 EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
@@ -66,14 +65,11 @@ def _advice(total: IclSummary, results: Sequence[IclResult]) -> b.Advice:
 
 LABELS_SHOWN: Final = 6
 _LABEL: Final = 16
-_POSTERIOR: Final = "Posterior"
 _ID: Final = 24
 
 
 def report(results: Sequence[IclResult]) -> b.Report:
     several, total = len(results) > 1, summary(results)
-    has_posteriors = not all(result.answer_given for result in results)
-    columns = _INDEX if has_posteriors else _without_posteriors(_INDEX)
     by_loss = sorted(results, key=lambda result: (-result.answer_nats, -result.loss_nats)) if several else []
     return b.Report(
         title=f"Influence of the exemplars on {'these answers' if several else 'this answer'}",
@@ -87,14 +83,14 @@ def report(results: Sequence[IclResult]) -> b.Report:
         lead="A language model chose a label for a query after a few labelled exemplars. Exemplars were removed one at "
         "a time, and the probabilities of the answers were compared, in nats.",
         caveat=words.CAVEAT,
-        sections=[_section(result, columns) for result in by_loss],
+        sections=[_section(result) for result in by_loss],
         index_caption="Queries, largest leakage first; nats",
         index_first=8,
-        index=b.heads(columns),
+        index=b.heads(_INDEX),
         case=("query", "queries"),
         sections_left_out="that reveal less",
         guide_to="exemplar",
-        has_posteriors=has_posteriors,
+        has_posteriors=False,
     )
 
 
@@ -182,16 +178,10 @@ _INDEX: Final[b.Columns[IclResult]] = [
     ),
     (b.Column("Right", on="wide"), lambda result: b.Untrusted(result.gold or "", _LABEL)),
     (b.Column("Exemplar", on="wide"), lambda result: _id(result.revealed)),
-    (b.Column(_POSTERIOR, "posterior", on="wide"), lambda result: _posterior(result.revealed)),
 ]
 
 
-def _without_posteriors(columns: b.Columns[Any]) -> b.Columns[Any]:
-    """Of an answer that was given no posterior follows."""
-    return [column for column in columns if column[0].heading != _POSTERIOR]
-
-
-def _section(result: IclResult, columns: b.Columns[IclResult]) -> b.Section:
+def _section(result: IclResult) -> b.Section:
     text = result.query
     if len(text) > 400:
         text = f"{text[:400].rstrip()}…"
@@ -201,14 +191,10 @@ def _section(result: IclResult, columns: b.Columns[IclResult]) -> b.Section:
         _labels_of(result),
         _exemplars_of(result, among_many=True),
     )
-    return b.Section(b.Untrusted(result.id, 12), blocks, b.cells(columns, result), weight=result.answer_nats)
+    return b.Section(b.Untrusted(result.id, 12), blocks, b.cells(_INDEX, result), weight=result.answer_nats)
 
 
 # ---- one query ------------------------------------------------------------------------------------------------------
-def _posterior(exemplar: ExemplarInfluence) -> b.Cell:
-    return posterior_cell(exemplar, "answer_") if exemplar.answer_posterior is None else exemplar.answer_posterior
-
-
 def _id(exemplar: ExemplarInfluence | FixedExemplar) -> b.Untrusted:
     return b.Untrusted(exemplar.id, _ID)
 
@@ -256,15 +242,13 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
             b.Column("By the answer", "nats", shade=among_many, bar=not among_many),
             lambda exemplar: exemplar.answer_nats,
         ),
-        (b.Column(_POSTERIOR, "posterior"), _posterior),
         (b.Column("Worst case", "nats"), lambda exemplar: exemplar.loss_nats),
         (b.Column("At"), lambda exemplar: words.changed(exemplar, _LABEL)),
     ]
     floor = result.answer_noise_floor_nats
-    beside = _without_posteriors(everywhere) if result.answer_given else everywhere
     return b.table_of(
         sorted(result.exemplars, key=lambda exemplar: -exemplar.answer_nats),
-        [everywhere[i] for i in (0, 2, 3, 5)] if among_many else beside,
+        [everywhere[i] for i in (0, 2, 3, 4)] if among_many else everywhere,
         "" if among_many else "Exemplars by leakage through the answer, nats",
         quiet=lambda exemplar: exemplar.answer_below_noise_floor,
         rest=("exemplar", "exemplars"),
@@ -298,7 +282,7 @@ def _picture(by_loss: Sequence[IclResult]) -> b.Chart:
         lines,
         others="in the worst case",
         colours=_KINDS,
-        guides=[b.Guide(words.MUCH_NATS, "1 nat: 73\u00a0% sure", "x", "dotted")],
+        guides=[b.Guide(words.MUCH_NATS, f"1 nat: a factor of {times_text(words.MUCH_NATS)}", "x", "dotted")],
         footer=f"The first {_DRAWN} of {n:,} queries, largest leakage first" if n > _DRAWN else "",
     )
 

@@ -22,7 +22,7 @@ from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, PartContent, PieceFields, Result
 from leakmeter.stats import stats
 from leakmeter.stats.arrays import FloatArray
-from leakmeter.stats.stats import posterior_of
+from leakmeter.stats.stats import GIVEN, posterior_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -316,11 +316,11 @@ class ExemplarInfluence(Record):
     """Signed leakage s of the exemplar through the answer, nats, above 0 where the exemplar makes the answer
     likelier."""
     answer_posterior: float | None
-    """Probability, from even odds, that an observer of the answer gives to the exemplar having been there:
-    1 / (1 + e^−s). None where |s| is not above the noise floor, and where the answer was given: it is right for what
-    the scoring model answers, and not for what another model answered."""
+    """Probability, from even odds, that an observer of the answer gives to the exemplar having been there. Always None:
+    1 / (1 + e^−s) is right of a label that was drawn from the scoring model, and none was. The likeliest label may be
+    the same with the exemplar and without it, and tell an observer nothing; a given answer may be another model's."""
     answer_posterior_note: str | None
-    """Reason why there is no `answer_posterior`; None where there is one."""
+    """Reason why there is no `answer_posterior`."""
     answer_below_noise_floor: bool
     """Whether `answer_nats` is at or below its noise floor: other ways to compute the same move it as much."""
     loss_nats: Unbounded
@@ -329,10 +329,10 @@ class ExemplarInfluence(Record):
     rank: int
     """Rank of the exemplar by `loss_nats`, from 1, largest first."""
     worst_posterior: float | None
-    """Probability, from even odds, that an observer gives to the exemplar having been there, to whom the scoring model
-    gave the label or token that changes most. None where the change is not above the noise floor."""
+    """Probability, from even odds, that an observer of the label or token that changes most gives to the exemplar
+    having been there. Always None: it was not drawn either."""
     worst_posterior_note: str | None
-    """Reason why there is no `worst_posterior`; None where there is one."""
+    """Reason why there is no `worst_posterior`."""
     below_noise_floor: bool
     """Whether `loss_nats` is at or below the noise floor: other ways to compute the same move it as much."""
     worst_label: str
@@ -525,13 +525,12 @@ def _exemplars(
         for span, of_labels, label, vocabulary in zip(spans, by_label, worst, vocabularies, strict=True)
     ]
     order = sorted(range(len(spans)), key=lambda i: -abs(signed_nats[i]))
+    is_given = (IclStatistics.answer, "") in series
     exemplars = []
     for i, span in enumerate(spans):
         ((start, end),) = span["ranges"]
         text = texts["context"][start:end]
         at_answer = float(by_label[i][answered])
-        of_answer = posterior_of(at_answer, noise_nats=answer_floor, is_drawn=(IclStatistics.answer, "") not in series)
-        of_worst = posterior_of(signed_nats[i], noise_nats=floor)
         exemplars.append(
             ExemplarInfluence(
                 id=ids[span["name"]],
@@ -542,13 +541,13 @@ def _exemplars(
                 n_tokens=span["n_tokens"],
                 answer_nats=abs(at_answer),
                 answer_signed_nats=at_answer,
-                answer_posterior=of_answer.probability,
-                answer_posterior_note=of_answer.note,
+                answer_posterior=None,
+                answer_posterior_note=_why_no_posterior(at_answer, answer_floor, is_given=is_given),
                 answer_below_noise_floor=abs(at_answer) <= answer_floor,
                 loss_nats=abs(signed_nats[i]),
                 rank=order.index(i) + 1,
-                worst_posterior=of_worst.probability,
-                worst_posterior_note=of_worst.note,
+                worst_posterior=None,
+                worst_posterior_note=_why_no_posterior(signed_nats[i], floor, is_given=is_given),
                 below_noise_floor=abs(signed_nats[i]) <= floor,
                 worst_label=labels[worst[i]],
                 worst_label_nats=abs(float(by_label[i][worst[i]])),
@@ -558,6 +557,15 @@ def _exemplars(
             )
         )
     return tuple(exemplars)
+
+
+LIKELIEST: Final = "the answer is the likeliest label, not drawn"
+
+
+def _why_no_posterior(signed_nats: float, noise_nats: float, *, is_given: bool) -> str | None:
+    """No label is drawn, and a posterior is right of what was drawn alone."""
+    note = posterior_of(signed_nats, noise_nats=noise_nats, is_drawn=False).note
+    return LIKELIEST if note == GIVEN and not is_given else note
 
 
 def _vocabulary(name: str, series: ExemplarSeries, texts: Texts) -> Vocabulary | None:

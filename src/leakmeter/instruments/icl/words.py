@@ -10,7 +10,7 @@ from leakmeter.core.plain import counted
 from leakmeter.instruments.icl.result import ExemplarInfluence, IclResult, IclSummary
 from leakmeter.report import scale
 from leakmeter.report.blocks import Headline, Phrase, Untrusted, parts
-from leakmeter.report.scale import interval_text, nats_in, nats_text, percent, share_in
+from leakmeter.report.scale import interval_text, nats_in, nats_text, share_in
 from leakmeter.report.words import model_facts
 from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 
@@ -41,15 +41,15 @@ def doubt(results: Sequence[IclResult]) -> str | None:
 MUCH_NATS: Final = 1.0
 """From which an answer multiplies or divides odds by 2.7 or more."""
 LITTLE_NATS: Final = 0.1
-"""Up to which an answer moves a posterior from even odds by 3 points at most."""
+"""Up to which an exemplar makes an answer likelier or less likely by a tenth at most."""
 HEADLINES: Final[Mapping[str, str]] = {
     "nothing": "The answers reveal nothing measurable of any one exemplar.",
     "doubtful": "Whether the answers reveal anything of an exemplar cannot be said: {why}.",
     "little": "The answers reveal almost nothing of an exemplar: {most}\u00a0nats at most.",
-    "some": "The answers reveal a little of an exemplar: {most}\u00a0nats at most{sure}.",
-    "much": "The answers reveal much of an exemplar: up to {most}\u00a0nats{sure}.",
+    "some": "The answers reveal a little of an exemplar: {most}\u00a0nats at most.",
+    "much": "The answers reveal much of an exemplar: up to {most}\u00a0nats.",
 }
-"""By `found`; {sure} is how sure an observer can be, where that is known."""
+"""By `found`. None says how sure an observer is: no label was drawn."""
 
 
 def found(summary: IclSummary, results: Sequence[IclResult]) -> str:
@@ -62,11 +62,8 @@ def found(summary: IclSummary, results: Sequence[IclResult]) -> str:
 
 
 def headline(summary: IclSummary, results: Sequence[IclResult]) -> Headline:
-    what, posterior = found(summary, results), most_revealing(results).revealed.answer_posterior
-    sure = ""
-    if posterior is not None:
-        sure = f", which makes one {percent(max(posterior, 1.0 - posterior))} sure whether it was in the prompt"
-    said = HEADLINES[what].format(most=nats_text(summary.answers.max_nats), sure=sure, why=doubt(results))
+    what = found(summary, results)
+    said = HEADLINES[what].format(most=nats_text(summary.answers.max_nats), why=doubt(results))
     verdict: Mapping[str, Literal["good", "bad"]] = {"nothing": "good", "little": "good", "much": "bad"}
     return Headline(said, verdict.get(what, ""))
 
