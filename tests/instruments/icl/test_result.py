@@ -189,9 +189,9 @@ def test_an_infinite_loss_is_written_as_such_and_its_sign_is_kept() -> None:
 
 
 def test_what_narrows_a_result_is_said() -> None:
-    for scoring, what in (("first-token", "The first tokens of the labels"), ("whole-sequence", "The labels")):
+    for scoring, what in (("first-token", "first tokens of the labels"), ("whole-sequence", "labels")):
         (said,) = result_of(texts(), measurements(mass=0.02), PARAMS | {"label_scoring": scoring}).warnings
-        assert said.startswith(f"{what} have a probability of 0.02 together")
+        assert said.startswith(f"The model gives all {what} together a probability of only 0.02, and other answers the")
     spans = [{**span, "repeats": ("e2",)} for span in texts()["spans"]]
     (said,) = result_of(texts(spans=spans), measurements()).warnings
     assert "removing one leaves the others" in said
