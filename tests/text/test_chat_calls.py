@@ -214,3 +214,20 @@ def test_no_text_of_a_result_ends_a_turn(source: str, evil: str) -> None:
     for case in cases_of([{"id": "c", "messages": chat}], needs_response=True).cases:
         _, _, documents = families(case, source)
         assert {text for _, text in documents} == {evil}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (LINE_IF_SAID, "chat"),
+        (ESCAPED_RESULTS, "chat, calls as lines, results as the user's messages"),
+        ("{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}", "chat, calls as lines"),
+    ],
+)
+def test_it_is_told_how_calls_and_results_are_written(source: str, expected: str) -> None:
+    for case in emissions():
+        prepared = prepare(case, TemplateTokenizer(source=source), PromptSettings(), window=None, n_reserved=0)
+        assert prepared.template == expected
+    (plain,) = cases_of([{"context": RECORD, "query": "Who?", "response": "Mira."}]).cases
+    prepared = prepare(plain, TemplateTokenizer(source=source), PromptSettings(), window=None, n_reserved=0)
+    assert prepared.template == "chat"

@@ -353,7 +353,7 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
         raise UsageError(f"case '{case.id}' has an empty context, so there is no influence to measure")
     if case.messages and not writing.query.strip():
         raise UsageError(f"case '{case.id}' has an empty query: its last user message is empty")
-    return writing.name, Layout(writing, tokenizer), writing.query
+    return writing.rendering, Layout(writing, tokenizer), writing.query
 
 
 def _response_ids(case: Case, layout: Layout, tokenizer: Tokenizer) -> tuple[int, ...] | None:

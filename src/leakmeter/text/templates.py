@@ -115,7 +115,7 @@ class FilledTemplate:
     what the model reads is written whatever of the context is left out or changed."""
 
     def __init__(self, name: str, text: str, documents: Sequence[Document], query: str) -> None:
-        self.name = name
+        self.name = self.rendering = name
         self.documents = tuple(documents)
         self.query = query
         # Between texts of the template stand the names of its places.
@@ -179,7 +179,8 @@ class Chat:
         self._tokenizer = tokenizer
         self._begun = begun
         ways = [(tuple(messages), query_at, False)]
-        if any(message.calls for message in (*messages, *((begun,) if begun else ()))):
+        has_calls = any(message.calls for message in (*messages, *((begun,) if begun else ())))
+        if has_calls:
             ways = [*((tuple(messages), query_at, True) for _ in range(_writes_calls(tokenizer))), *ways]
         if any(message.role not in TURN_ROLES for message in messages):
             ways.append((*_alternating(messages, query_at), False))
@@ -196,6 +197,11 @@ class Chat:
                     raise
             else:
                 break
+        instead = ["calls as lines"] if has_calls and not self._has_native_calls else []
+        if self._messages != tuple(messages):
+            instead.append("results as the user's messages")
+        self.rendering = ", ".join([self.name, *instead])
+        """Name of the template, and what stands in the place of what it does not write."""
 
     def _take(self, messages: tuple[Message, ...], query_at: int, has_native_calls: bool) -> None:
         """Write the chat as these messages."""
