@@ -410,8 +410,8 @@ def holm_of_known(ps: Sequence[float | None]) -> list[float | None]:
 
 UnknownOrigin = Literal["value", "name"]
 _BECAUSE: Final[Mapping[UnknownOrigin, str]] = {
-    "value": "no table of names of one origin has the words of this relative's name, so that decoys may be of another "
-    "origin, and less likely after this name for that alone",
+    "value": "no table of names of one origin has the words of this relative's name and of the person's, so that decoys "
+    "may be of another origin, and less likely after this name for that alone",
     "name": "without the name it is not as likely as its decoys, and no table of names of one origin has the words of "
     "this person's name, so that the other names may be of another origin",
 }
@@ -707,8 +707,8 @@ class PiiResult(Result):
     generated: tuple[Generated, ...]
     """Answers and matches for each width of the beam search."""
     unknown_origin: UnknownOrigin | None = field(default=None, metadata={SELDOM: True})
-    """What no table of names has, so that decoys may be of another origin ('value': a relative's name), or the other
-    names, where these decide ('name'): then no rank says anything. Present only where it is so."""
+    """Of what no table of names has the words, so that no rank says anything: 'value' where decoys of a relative's name
+    may be of another origin, 'name' where the other names may, which decide. Present only where it is so."""
     untestable_because: str | None = field(default=None, metadata={SELDOM: True})
     """Why the value cannot be tested, in words. Present only where it cannot."""
     noise_floor_nats: float | None = field(default=None, metadata={SELDOM: True})
