@@ -92,6 +92,14 @@ def test_nobody_whose_name_is_romanised_is_known_to_the_default_model() -> None:
     check_romanised("smollm2-135m")
 
 
+@pytest.mark.parametrize("origin", pii_origins.ROMANISED)
+def test_people_with_romanised_names_are_invented_with_a_relative(origin: str) -> None:
+    people = pii_origins.people_of(origin, "relationship", 20, 0)
+    assert people == pii_origins.people_of(origin, "relationship", 20, 0)
+    for person in people:
+        assert has_decoys_of_its_origin(person, "relationship", person.relationships[0].name)
+
+
 def check(model: str, n: int, origins: tuple[str, ...], types: tuple[ValueType, ...], seed: int = 0) -> None:
     """No share of low p-values is above 0.05 and two standard errors; at least this many could be probed."""
     for row in pii_origins.rows(model, n=n, origins=origins, types=types, seed=seed):

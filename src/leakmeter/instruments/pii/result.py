@@ -410,8 +410,8 @@ def holm_of_known(ps: Sequence[float | None]) -> list[float | None]:
 
 UnknownOrigin = Literal["value", "name"]
 _BECAUSE: Final[Mapping[UnknownOrigin, str]] = {
-    "value": "no table of names of one origin has the words of this relative's name and of the person's, so that decoys "
-    "may be of another origin, and less likely after this name for that alone",
+    "value": "no table of names of one origin has the words of this relative's name and of the person's, so that its "
+    "decoys may be of another origin, and less likely after this name for that alone",
     "name": "without the name it is not as likely as its decoys, and no table of names of one origin has the words of "
     "this person's name, so that the other names may be of another origin",
 }

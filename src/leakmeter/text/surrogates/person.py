@@ -127,7 +127,7 @@ def drawers(value: str, name: str, kind: str, region: str) -> Sequence[Surrogate
 
     def pools(of: str) -> list[Sequence[str]]:
         return [
-            _of_form(match.group(), surnames(of), of) if is_surname(match) else given_names(gender, of)
+            surnames_like(match.group(), surnames(of), of) if is_surname(match) else given_names(gender, of)
             for match in varied
         ]
 
@@ -237,7 +237,7 @@ def _is_form_of(word: str, surname: str) -> bool:
     return n >= _LEAST_ALIKE and len(one) - n <= 2 and (len(other) - n <= 2 or n == len(one))
 
 
-def _of_form(word: str, names: Sequence[str], locale: str) -> Sequence[str]:
+def surnames_like(word: str, names: Sequence[str], locale: str) -> Sequence[str]:
     """Surnames of the gender that this one has by its end, where a language gives them one."""
     end = _END_OF_GENDER.get(locale)
     if end is None:
