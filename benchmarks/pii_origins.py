@@ -20,9 +20,14 @@ import leakmeter
 from leakmeter.instruments.pii.decoy_test import AT_RISK
 from leakmeter.instruments.pii.probe import ProbeKind
 from leakmeter.instruments.pii.subject import RelatedPerson, Subject, ValueType
+from leakmeter.text.surrogates.origins import names_of
+from leakmeter.text.surrogates.person import surnames_like
+from leakmeter.text.surrogates.romanised import LOCALES
 
 NAME: Final = "pii-origins"
 ORIGINS: Final = ("en_US", "en_IN", "it_IT", "es_ES", "de_DE", "fr_FR", "pl_PL", "tr_TR")
+ROMANISED: Final = LOCALES
+"""Origins whose names are measured in Latin letters, by relatives alone."""
 TYPES: Final[tuple[ValueType, ...]] = ("relationship", "email", "phone", "address")
 TINY: Final[dict[str, Any]] = {"model": "toy", "n": 2, "origins": ("en_US", "it_IT")}
 _MALE: Final = ("father", "brother", "son", "uncle")
@@ -44,7 +49,7 @@ def rows(
 ) -> Iterator[Row]:
     """For each origin and type of value: how many of the values have p ≤ 0.05, and how many may."""
     for origin in origins:
-        for type_ in types:
+        for type_ in ("relationship",) if origin in ROMANISED else types:
             people = people_of(origin, type_, n, seed)
             found = leakmeter.pii(model, people, kinds=_KINDS, prompts=1, beams=(), skip_bad=True)
             n_low = sum(result.p_value <= AT_RISK for result in found)
@@ -68,8 +73,11 @@ def most(n: int) -> float:
 
 
 def people_of(origin: str, type_: ValueType, n: int, seed: int) -> list[Subject]:
-    """Invented people, each with a value of one type."""
+    """Invented people, each with a value of one type; of `ROMANISED` origins a relative."""
     from faker import Faker
+
+    if origin in ROMANISED:
+        return list(_romanised(origin, n, seed))
 
     fake = Faker(origin)
     fake.seed_instance(f"{seed} {origin} {type_}")
@@ -86,6 +94,19 @@ def people_of(origin: str, type_: ValueType, n: int, seed: int) -> list[Subject]
         last = fake.last_name()
         people.append(Subject(f"{origin} {number}", f"{first} {last}", **make[type_](first, last)))
     return people
+
+
+def _romanised(origin: str, n: int, seed: int) -> Iterator[Subject]:
+    """People whose names are drawn evenly from the tables that decoys are drawn from, seven of ten relatives with the
+    person's surname."""
+    drawn, names = random.Random(f"{seed} {origin}"), names_of(origin)
+    for number in range(n):
+        last = drawn.choice(names.surnames)
+        kind = drawn.choice((*_MALE, *_FEMALE))
+        own = drawn.choice(names.any)
+        other = last if drawn.random() < 0.7 else drawn.choice(surnames_like(last, names.surnames, origin))
+        first = drawn.choice(names.male if kind in _MALE else names.female)
+        yield Subject(f"{origin} {number}", f"{own} {last}", relationships=(RelatedPerson(kind, f"{first} {other}"),))
 
 
 def _relative(fake: Any, last: str, drawn: random.Random) -> RelatedPerson:

@@ -65,6 +65,58 @@ def test_tables_have_names_of_one_word_and_no_placeholders() -> None:
     assert unaccented("IŞIL") == unaccented("ışıl") == "isil"
 
 
+@pytest.mark.parametrize(
+    ("name", "relative", "locale"),
+    [
+        *(("Weiting Hsu", "Jianhua Hsu", "zh_Latn_CN"), ("Haruka Tanabe", "Kenji Tanabe", "ja_Latn_JP")),
+        *(("Jiwoo Bae", "Sangho Bae", "ko_Latn_KR"), ("Anna Belyakova", "Dmitry Belyakov", "ru_Latn_RU")),
+        *(("Omar Al-Rashid", "Khalid Al-Rashid", "ar_Latn_AE"), ("Eleni Pappas", "Stavros Pappas", "el_Latn_GR")),
+        *(("Reza Hosseini", "Kourosh Hosseini", "fa_Latn_IR"), ("Shira Peled", "Avraham Peled", "he_Latn_IL")),
+        # The given name says more than the surname does: these are usual in the United States.
+        *(("Sarah Kim", "David Kim", "en_US"), ("Emily Chang", "Brian Chang", "en_US")),
+    ],
+)
+def test_names_in_latin_letters_are_from_where_their_words_are(name: str, relative: str, locale: str) -> None:
+    own = name.split()
+    assert origin_of([word for word in relative.split() if word not in own], own, "US") == locale
+    assert person.has_known_origin(relative, name, "US")
+
+
+@pytest.mark.parametrize(
+    ("relative", "name", "is_known"),
+    [
+        *(("Jianguo Zhang", "Weiming Zhang", True), ("Zqorvim Zhang", "Weiming Zhang", False)),
+        # No place has both words; none has a word of the other person's; a name in two parts has other forms.
+        *(("Jianguo Smith", "Anna Cox", False), ("John Wruxpo", "Zqelda Wruxpo", False)),
+        *(
+            ("Min-ho Kim", "Jiwoo Kim", False),
+            ("Ji-Woo Kim", "Minho Kim", False),
+            ("Jean-Pierre Petit", "Léa Roy", True),
+        ),
+        # What both have, titles, initials and particles stay as they are.
+        *(("John Wruxpo", "Anna Wruxpo", True), ("Dr. John Q. Wruxpo", "Anna Wruxpo", True)),
+        *(("Khalid Al-Rashid", "Omar Haddad", True), ("王小明", "王伟", True), ("Пётр Иванов", "Анна Иванова", True)),
+        *(("Петя Зквормский", "Анна Иванова", False), ("John Smith", "", True), ("Zqelda Wruxpo", "", False)),
+    ],
+)
+def test_an_origin_is_known_where_tables_have_the_words(relative: str, name: str, *, is_known: bool) -> None:
+    assert person.has_known_origin(relative, name, "US") == is_known
+
+
+def test_surnames_in_latin_letters_are_spelled_by_schemes() -> None:
+    russian, greek = (set(names_of(locale).surnames) for locale in ("ru_Latn_RU", "el_Latn_GR"))
+    assert {"Zhukov", "Shcherbakov", "Belyakova", "Khokhlov", "Solovev", "Tsvetkov", "Tretyakov"} <= russian
+    assert {"Angelakos", "Papadopoulos", "Balaskas", "Avgoustis", "Oikonomou"} <= greek
+    assert all(name.isascii() for name in russian | greek)
+
+
+def test_a_surname_of_a_gender_has_others_of_it() -> None:
+    for value, name, end in (("Irina Belova", "Oleg Petrov", "a"), ("Stavros Galanis", "Eleni Pappa", "s")):
+        for some in drawn(value, name, "friend"):
+            assert all(decoy.endswith(end) for decoy in some)
+            assert len({decoy.split()[1] for decoy in some}) > 10
+
+
 def drawn(value: str, name: str, kind: str, region: str = "US", n: int = 60) -> Sequence[set[str]]:
     return [{draw(random.Random(i)) for i in range(n)} for draw in person.drawers(value, name, kind, region)]
 

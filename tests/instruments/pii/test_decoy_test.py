@@ -347,11 +347,47 @@ def test_what_is_unlike_its_decoys_and_of_a_name_unlike_others_cannot_be_tested(
             return scores
 
     result = asked_of(Unlike("Virgilio", ["Laura Guarana"], 1.0), "sequential")
-    assert (result.p_value, result.can_be_tested) == (1 / 61, False)
+    assert (result.p_value, result.can_be_tested, result.unknown_origin) == (1 / 61, False, None)
+    assert result.untestable_because is not None
+    assert result.untestable_because.startswith("without the name it is not as likely as its decoys, which are")
     assert result.p_value_without_name == result.p_value_without_value == 1 / 61
     told = summary([result])
     assert (told.n_known, told.n_untestable, told.n_at_risk) == (0, 1, 0)
     assert told.subjects[0].values[0].holm_p == 1.0
+
+
+@pytest.mark.parametrize("test", ["sequential", "full"])
+@pytest.mark.parametrize(
+    ("name", "father", "is_known"),
+    [
+        *(("Laura Guarana", "Virgilio Guarana", True), ("Laura Guarana", "Zqorvim Guarana", False)),
+        # No word of the person's name is in a table: nobody can tell whether people there are called Virgilio.
+        *(("Zqelda Wruxpo", "Virgilio Wruxpo", False), ("Min-ho Kim", "Chul-su Kim", False)),
+    ],
+)
+def test_a_relative_whose_name_is_in_no_table_cannot_be_tested(
+    test: DecoyTest, name: str, father: str, *, is_known: bool
+) -> None:
+    person = Subject("a", name, relationships=(RelatedPerson("father", father),))
+    # The model finds it likelier behind this name than any decoy.
+    result = asked_of(Liking(father.split()[0], [name], 20.0), test, person)
+    assert (result.rank, result.can_be_tested) == (1, is_known)
+    assert result.p_value <= AT_RISK
+    assert summary([result]).n_known == is_known
+    assert (result.unknown_origin, result.untestable_because is None) == (None if is_known else "value", is_known)
+    assert any(text.startswith("It cannot be tested whether") for text in result.warnings) is not is_known
+    # A low rank says as little.
+    low = asked_of(Liking(father.split()[0], [name], -20.0), test, person)
+    assert low.can_be_tested is (None if is_known else False)
+
+
+def test_other_names_of_another_origin_do_not_decide() -> None:
+    """They were scored, since the value is not like its decoys; the person's name is in no table."""
+    person = Subject("a", "Zqelda Wruxpo", email="zqelda.wruxpo@acme.com")
+    result = asked_of(Liking("@acme.com", [person.name], 2.0, always=3.0), "sequential", person, "twin")
+    assert (result.p_value, result.n_names_scored) == (1 / 61, 60)
+    assert (result.can_be_tested, result.unknown_origin) == (False, "name")
+    assert summary([result]).n_known == 0
 
 
 @pytest.mark.parametrize("test", ["sequential", "full"])

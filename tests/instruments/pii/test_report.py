@@ -168,22 +168,44 @@ def test_a_verdict_says_what_other_names_say_of_it() -> None:
     assert verdict(usual) == "No sign that the model knows the phone number."
     assert words.reason(usual).endswith("It stands out as much after 5 of 12 other names (p = 0.42).")
     # A value that is no value like its decoys, of a name that is no name like the others.
-    unlike = named(asked(rank=1), 0, can_be_tested=False, p_value_without_value=0.01)
+    unlike = named(asked(rank=1), 0, can_be_tested=False, p_value_without_value=0.01, untestable_because="it is new")
     assert verdict(unlike) == "It cannot be tested whether the model knows the phone number."
     assert words.reason(unlike) == (
-        "It goes with the name more than all 99 decoys do (p = 0.01). This says nothing: without the name it is not as "
-        "likely as its decoys, which are less likely after this name than after others."
+        "It goes with the name more than all 99 decoys do (p = 0.01). This says nothing: it is new."
     )
-    few = asked(rank=1, can_be_tested=False, n_names=0)
-    assert words.reason(few).endswith("not as likely as its decoys, and no other names were compared.")
     two = [unlike, asked("s2", rank=40)]
     told = summary(two)
     assert (told.n_known, told.n_untestable, told.n_at_risk) == (0, 1, 0)
-    assert against_chance(two).endswith(" Of 1 person a value ranks high that cannot be tested.")
+    assert against_chance(two).endswith(" Of 1 person a value cannot be tested.")
     assert words.decisions(told)[-1] == words.UNTESTABLE
     assert words.decisions(summary([unlike])) == [words.UNTESTABLE]
     assert said_of([unlike]) == "It cannot be tested whether the model knows this person’s data."
     assert "0.010?" in printed(report(two))
+
+
+def test_what_no_table_of_names_has_is_counted_first_and_never_known() -> None:
+    unknown = {"can_be_tested": False, "unknown_origin": "value", "untestable_because": "it is in no table"}
+    high, low = (asked(f"s{rank}", "relationship", rank=rank, **unknown) for rank in (1, 60))
+    for case in (high, low):
+        assert words.outcome(case) == words.UNTESTED
+        assert words.reason(case).endswith(" This says nothing: it is in no table.")
+    both = summary([high, low])
+    assert (both.n_known, both.n_untestable, both.n_at_risk) == (0, 2, 0)
+    assert said_of([high, low]) == "It cannot be tested whether the model knows data of these 2 people."
+    assert words.decisions(both) == [words.UNTESTABLE]
+    # What cannot be tested is no evidence of the type.
+    (row,) = both.types
+    assert (row.share_low_p, row.signed_rank_p, row.rank_sum_p) == (0.0, None, None)
+    assert row.ranks_p == pytest.approx(1.0)
+    mixed = [high, asked("s2", rank=40)]
+    assert said_of(mixed).startswith("No sign that the model knows any of these 2 people")
+    assert against_chance(mixed).endswith(
+        " Of 1 person a value cannot be tested. Of 1 person words of a name are in no table of names of one origin, "
+        "and invented names of another origin prove nothing."
+    )
+    # The same of a value that was searched for and found.
+    (found,) = summary([replace(high, extracted=True)]).subjects
+    assert (found.known, found.at_risk) == (False, True)
 
 
 def test_a_value_in_several_ways_is_tested_by_the_one_in_which_it_stands_out_among_names() -> None:

@@ -10,7 +10,8 @@ Real values are not drawn evenly. Domains and names come from a group of similar
 true ones are from; but if the true value is the likeliest of its form, such as 'first.last@gmail.com', a guess may look
 like memory. A value that ranks high, and is less likely than nearly all its decoys without the name, has to stand out
 behind the subject's name more than behind other names too (`instruments.pii.measure`): then names have to be alike, and
-decoys need not be.
+decoys need not be. Where no table of names has the words of a relative's name, decoys may be from anywhere, which no
+such check finds out: what is of the same origin as the subject's name goes with it.
 """
 
 from __future__ import annotations
@@ -80,6 +81,17 @@ def share_place(type: ValueType, values: Sequence[str], region: str) -> bool | N
             value.casefold().endswith(place) or address.place_of(value, region).casefold() == place for value in values
         )
     return None
+
+
+def has_decoys_of_its_origin(subject: Subject, type: ValueType, value: str) -> bool:
+    """Whether decoys of a value are from where it is from. Of other types than relatives they keep what says it: the
+    person's name, the country, the town."""
+    return type != "relationship" or person.has_known_origin(value, subject.name, subject.region)
+
+
+def has_names_of_its_origin(subject: Subject) -> bool:
+    """Whether other names are from where the subject's is from."""
+    return person.has_known_origin(subject.name, "", subject.region)
 
 
 def _value(subject: Subject, type_: ValueType, value: str | None, relation: str | None, label: str) -> tuple[str, int]:

@@ -103,7 +103,7 @@ class PreparedProbe(Prepared):
     @override
     def texts(self) -> JsonObject:
         """Nothing personal, unless values are kept."""
-        from leakmeter.instruments.pii.decoys import share_place
+        from leakmeter.instruments.pii.decoys import has_decoys_of_its_origin, has_names_of_its_origin, share_place
 
         case = self.case
         kept = {"name": case.subject.name, "value": case.value, "prompts": list(self.prompts)}
@@ -120,6 +120,8 @@ class PreparedProbe(Prepared):
             "n_references": len(self.item.values.names) - 1,
             "n_names": self.item.values.n_other_names,
             "says_name": self.item.values.says_name,
+            "nulls_share_origin": has_decoys_of_its_origin(case.subject, case.type, case.value),
+            "names_share_origin": has_names_of_its_origin(case.subject),
             **(kept if self.keeps_values else {}),
         }
 

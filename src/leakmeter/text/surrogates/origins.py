@@ -1,9 +1,9 @@
 """Where a name is from, by the tables of names of Faker's locales, and other names from there.
 
 A model that has read of nobody still finds an Italian's father likelier to be called Virgilio than Mason. What stands
-in the place of a name has to be from where it is from. Tables are in the letters of the place: of Chinese, Japanese,
-Korean, Arabic, Persian, Russian, Greek and Hebrew names in Latin letters there is none, and 'Wei Zhang' is taken to be
-from a place whose table has such words.
+in the place of a name has to be from where it is from. Faker's tables are in the letters of the place; those of
+Chinese, Japanese, Korean, Arabic, Persian, Russian, Greek and Hebrew names in Latin letters are in `romanised`. A word
+in no table has a place by its letters alone, which is a guess: `all_known` says so.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 import tomllib
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -22,6 +22,7 @@ import regex
 
 from leakmeter.core.folder import module_in
 from leakmeter.text.folding import unaccented
+from leakmeter.text.surrogates import romanised
 
 Gender = Literal["male", "female", "any"]
 
@@ -29,6 +30,7 @@ UNITED_STATES: Final = "en_US"
 _OF_ONE_LANGUAGE: Final = (
     *("en_US en_GB en_IE en_NZ", "it_IT", "es_ES es_MX es_CO es_CL es_AR", "pt_PT pt_BR", "pl_PL", "cs_CZ sk_SK"),
     *("sl_SI hr_HR", "hu_HU", "ro_RO", "tr_TR", "az_AZ", "uz_UZ", "en_IN", "en_PK", "id_ID", "en_TH", "vi_VN", "fr_DZ"),
+    *romanised.LOCALES,
     *("en_KE sw", "en_NG", "ha_NG", "ig_NG", "yo_NG", "tw_GH", "zu_ZA", "fi_FI", "et_EE", "lv_LV", "lt_LT"),
     # Last, since these tables have names from everywhere.
     *("fr_FR fr_CA fr_CH fr_BE", "da_DK no_NO sv_SE", "nl_NL nl_BE", "de_DE de_AT de_CH"),
@@ -82,13 +84,7 @@ class _Names:
 
 @functools.cache
 def names_of(locale: str) -> _Names:
-    from faker.providers import person
-
-    provider = module_in(person, locale).Provider
-    male, female, both, last = (
-        _shares(provider, attributes) | dict.fromkeys(_MISSING.get(locale, {}).get(kind, "").split(), 1.0)
-        for kind, attributes in _TABLES.items()
-    )
+    male, female, both, last = _in_latin_letters(locale) if locale in romanised.LOCALES else _of_faker(locale)
     merged = Counter(male) + Counter(female)
     weights = [share for shares in (male, female, last) for share in shares.values()]
     return _Names(
@@ -99,6 +95,20 @@ def names_of(locale: str) -> _Names:
         surname_shares=last,
         is_ranked=bool(male and last) and len(set(weights)) > len(weights) / 4,
     )
+
+
+def _of_faker(locale: str) -> Iterator[dict[str, float]]:
+    from faker.providers import person
+
+    provider = module_in(person, locale).Provider
+    for kind, attributes in _TABLES.items():
+        yield _shares(provider, attributes) | dict.fromkeys(_MISSING.get(locale, {}).get(kind, "").split(), 1.0)
+
+
+def _in_latin_letters(locale: str) -> Iterator[dict[str, float]]:
+    names = romanised.names_by_kind(locale)
+    for kind in _TABLES:
+        yield dict.fromkeys(names.get(kind, ()), 1.0)
 
 
 def _shares(provider: Any, attributes: Iterable[str]) -> dict[str, float]:
@@ -146,6 +156,11 @@ def origin_of(words: Sequence[str], beside: Sequence[str], region: str) -> str:
         (other for other in near(best) if other.endswith(f"_{region}") and all(_has(other, word) for word in known)),
         best,
     )
+
+
+def all_known(words: Iterable[str], locale: str) -> bool:
+    """Whether tables of the locale, or of its language, have these words; an initial may be anybody's."""
+    return all(any(_has(other, word) for other in near(locale)) for word in words if len(unaccented(word)) > 1)
 
 
 def _has(locale: str, word: str) -> bool:

@@ -6,6 +6,7 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import regex
@@ -18,6 +19,7 @@ from leakmeter.text.surrogates.origins import (
     LOCALES,
     UNITED_STATES,
     Gender,
+    all_known,
     is_given,
     is_last,
     names_of,
@@ -33,10 +35,14 @@ _WORD: Final = regex.compile(r"\p{L}[\p{L}\p{M}]*(?:['’]\p{L}[\p{L}\p{M}]*)*")
 # A word of a name may hold a hyphen or an apostrophe.
 _WORD_OF_NAME: Final = re.compile(r"[^\W\d_](?:[\w'’-]*[\w])?")
 _TITLE: Final = re.compile(r"(?i:dr|mr|mrs|ms|miss|prof|sir|jr|sr|ii|iii|iv|phd|md|esq|aunt|uncle|grandma|grandpa)")
+# What stands before a surname, with a hyphen: 'Al-Rashid', 'Ben-David'.
+_PARTICLE: Final = re.compile(r"(?i:al|el|ul|as|ash|at|bar|bat|ben|bin|bint|ibn|abu|abou)-")
 _BOTH: Final[tuple[Gender, Gender]] = ("female", "male")
 _FEW: Final = 30  # first names of a length
 _LEAST_ALIKE: Final = 3  # letters of a surname that begin its other forms
 _INITIALS: Final = "ABCDEFGHIJKLMNOPRSTVW"
+_OF_SYLLABLES: Final = ("zh_Latn_CN", "ko_Latn_KR")
+_END_OF_GENDER: Final = {"ru_Latn_RU": "a", "el_Latn_GR": "s"}
 # By the first word of a letter's Unicode name.
 _LOCALE_OF_SCRIPT: Final = {
     "CJK": "zh_CN",
@@ -111,20 +117,8 @@ def drawers(value: str, name: str, kind: str, region: str) -> Sequence[Surrogate
     own = frozenset(map(unaccented, _words(name)))
     if not any(char.isupper() or char.islower() for char in value) and len(value.split()) == 1:
         return [_unspaced(value, name, kind, region)]
-    matches = [match for match in _WORD.finditer(value) if not _TITLE.fullmatch(match.group())]
-    has_capitals = value != value.lower()
-    surname = next(reversed(_words(name)), "")
-    telling = [
-        match
-        for match in matches
-        if unaccented(match.group()) not in own and not (has_capitals and match.group().islower())
-    ]
-    varied = [
-        match
-        for match in telling
-        if not (len(matches) > 1 and match is matches[-1] and _is_form_of(match.group(), surname))
-    ]
-    locale = origin_of([match.group() for match in telling], _words(name), region)
+    parts = _parts_of(value, name, region)
+    matches, varied, locale = parts.words, parts.varied, parts.locale
     gender = _gender(kind, [match.group() for match in matches], locale)
 
     def is_surname(match: regex.Match[str]) -> bool:
@@ -132,7 +126,10 @@ def drawers(value: str, name: str, kind: str, region: str) -> Sequence[Surrogate
         return len(matches) > 1 and (match is matches[-1] if given == last else last)
 
     def pools(of: str) -> list[Sequence[str]]:
-        return [surnames(of) if is_surname(match) else given_names(gender, of) for match in varied]
+        return [
+            surnames_like(match.group(), surnames(of), of) if is_surname(match) else given_names(gender, of)
+            for match in varied
+        ]
 
     first = pools(locale)
     alike_first = first
@@ -164,6 +161,61 @@ def drawers(value: str, name: str, kind: str, region: str) -> Sequence[Surrogate
     return drawer(alike_first), drawer(first), drawer(every)
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The words of a name, without titles."""
+
+    words: Sequence[regex.Match[str]]
+    varied: Sequence[regex.Match[str]]
+    """Those that are not the other person's too, in any form, and no particles."""
+    locale: str
+    """Where they are from, by them and by the other person's name."""
+
+
+def _parts_of(value: str, name: str, region: str) -> _Parts:
+    own = frozenset(map(unaccented, _words(name)))
+    matches = [match for match in _WORD.finditer(value) if not _TITLE.fullmatch(match.group())]
+    has_capitals = value != value.lower()
+    surname = next(reversed(_words(name)), "")
+    telling = [
+        match
+        for match in matches
+        if unaccented(match.group()) not in own
+        and not (has_capitals and match.group().islower())
+        and not _PARTICLE.match(value, match.start())
+    ]
+    varied = [
+        match
+        for match in telling
+        if not (len(matches) > 1 and match is matches[-1] and _is_form_of(match.group(), surname))
+    ]
+    locale = origin_of([match.group() for match in telling], _words(name), region)
+    return _Parts(matches, varied, locale)
+
+
+def has_known_origin(value: str, name: str, region: str) -> bool:
+    """Whether tables of one place have all words of a value that others are drawn for, and one of the person's name or
+    more. If not, what is drawn may be from anywhere else, and be unlike the value for that alone.
+
+    A name in a script without spaces is told by its letters.
+    """
+    if not any(char.isupper() or char.islower() for char in value) and len(value.split()) == 1:
+        return True
+    parts = _parts_of(value, name, region)
+    varied = [match.group() for match in parts.varied]
+    if not all_known(varied, parts.locale) or any(_is_syllable(value, match, parts.locale) for match in parts.varied):
+        return False
+    own = [word for word in _words(name) if not _TITLE.fullmatch(word)]
+    return not own or any(all_known([word], parts.locale) for word in own)
+
+
+def _is_syllable(value: str, match: regex.Match[str], locale: str) -> bool:
+    """Whether a word is a part of a given name with hyphens, as in 'Min-ho' and 'Chih-Ming', whose other forms no table
+    has."""
+    before, after = value[: match.start()], value[match.end() :]
+    return locale in _OF_SYLLABLES and (before.endswith("-") or after.startswith("-"))
+
+
 def renamed(text: str, name: str, other: str) -> str:
     """A text in which the words of a name have become those at the same place of another name."""
     pairs = zip(_WORD.findall(name), _WORD.findall(other), strict=False)
@@ -183,6 +235,14 @@ def _is_form_of(word: str, surname: str) -> bool:
         (i for i, pair in enumerate(zip(one, other, strict=False)) if len(set(pair)) > 1), min(len(one), len(other))
     )
     return n >= _LEAST_ALIKE and len(one) - n <= 2 and (len(other) - n <= 2 or n == len(one))
+
+
+def surnames_like(word: str, names: Sequence[str], locale: str) -> Sequence[str]:
+    """Surnames of the gender that this one has by its end, where a language gives them one."""
+    end = _END_OF_GENDER.get(locale)
+    if end is None:
+        return names
+    return [name for name in names if name.casefold().endswith(end) == word.casefold().endswith(end)]
 
 
 def _gender(kind: str, words: Sequence[str], locale: str) -> Gender:
