@@ -63,9 +63,7 @@ def test_what_to_csv_prints_is_read_as_several(cell: object, mapping: str | None
         (str(pd.array([CALL, SOUP])), "a list that pandas shortened"),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_a_line(
-    cell: object, kind: str, mapping: str | None, tmp_path: Path
-) -> None:
+def test_what_cannot_be_read_is_refused_in_a_line(cell: object, kind: str, mapping: str | None, tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         cases_of_cell(cell, tmp_path, mapping)
     assert f"'context' is {kind}, expected text; write the table as JSON lines or Parquet" in str(caught.value)

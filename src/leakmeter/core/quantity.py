@@ -83,7 +83,7 @@ class SoFar:
     """What progress says of the cases that are done: a number, and never a text."""
 
     words: str
-    """With {} where the number goes."""
+    """With {} where the number goes, and {s} behind a noun that it counts."""
     compute: Callable[[CaseResult], float | None]
     """A result to its number; None where it has none."""
     combine: Callable[[Iterable[float]], float] = max

@@ -23,10 +23,8 @@ _LONGEST: Final = 2_000_000
 """Characters; what Python parses takes a hundred times its length."""
 _MOST_NESTED: Final = 64
 _CLOSING: Final = {"[": "]", "(": ")", "{": "}"}
-_CONSTANTS: Final = {
-    **{"None": None, "True": True, "False": False, "null": None, "true": True, "false": False},
-    **{"nan": None, "NaN": None, "NaT": None, "NA": None},
-}
+_MISSING: Final = ("None", "null", "nan", "NaN", "NaT", "NA")
+_TRUTHS: Final = {"True": True, "False": False, "true": True, "false": False}
 _INFINITE: Final = ("inf", "Infinity")
 _OF_ONE_VALUE: Final = re.compile(
     r"(?:(?:np|numpy)\.(?:float|int|uint|str|bool|datetime|timedelta)\d*_?)|Decimal|UUID|Timestamp|Timedelta"
@@ -41,7 +39,7 @@ _PANDAS_ARRAY: Final = re.compile(r"\A<\w*Array>\s*\[")
 _ADVICE: Final = "write the table as JSON lines or Parquet, where a list stays one"
 
 
-class _NotPrinted(Exception):
+class _NotPrintedError(Exception):
     """What is no list or record that Python or NumPy prints."""
 
 
@@ -61,7 +59,7 @@ def printed(text: str) -> object:
     with (
         # A text may have what looks like an escape sequence and is none.
         warnings.catch_warnings(action="ignore"),
-        suppress(_NotPrinted, ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError),
+        suppress(_NotPrintedError, ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError),
     ):
         reader = _Reader(text)
         value = reader.value(0)
@@ -98,7 +96,7 @@ class _Reader:
         between = (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER)
         for token in tokenize.generate_tokens(StringIO(text.strip()).readline):
             if token.type == tokenize.ERRORTOKEN:
-                raise _NotPrinted
+                raise _NotPrintedError
             if token.type not in between:
                 yield token
 
@@ -121,17 +119,17 @@ class _Reader:
 
     def _take(self) -> tokenize.TokenInfo:
         if self.is_at_end:
-            raise _NotPrinted
+            raise _NotPrintedError
         return self._ahead.popleft()
 
     def _expect(self, text: str) -> None:
         if self._take().string != text:
-            raise _NotPrinted
+            raise _NotPrintedError
 
     def value(self, depth: int) -> Any:
         """The value that stands next."""
         if depth > _MOST_NESTED:
-            raise _NotPrinted
+            raise _NotPrintedError
         token = self._take()
         if token.type == tokenize.STRING:
             self.has_texts = True
@@ -153,14 +151,14 @@ class _Reader:
             self._expect("NA")
             self._expect(">")
             return None
-        raise _NotPrinted
+        raise _NotPrintedError
 
     def _signed(self, sign: str) -> Any:
         token = self._take()
         if token.string in _INFINITE:
             return float(sign + token.string)
         if token.type != tokenize.NUMBER:
-            raise _NotPrinted
+            raise _NotPrintedError
         number = ast.literal_eval(token.string)
         return -number if sign == "-" else number
 
@@ -197,12 +195,12 @@ class _Reader:
             key = self.value(depth + 1)
             self._expect(":")
             if isinstance(key, list | dict | Unread):
-                raise _NotPrinted
+                raise _NotPrintedError
             pairs.append((str(key), self.value(depth + 1)))
             if self._next == ",":
                 self._take()
             elif self._next != "}":
-                raise _NotPrinted
+                raise _NotPrintedError
         self._take()
         return object_of(pairs)
 
@@ -212,11 +210,13 @@ class _Reader:
             name = f"{name}.{self._take().string}"
         if self._next == "(":
             return self._called(name, depth)
-        if name in _CONSTANTS:
-            return _CONSTANTS[name]
+        if name in _MISSING:
+            return None
+        if name in _TRUTHS:
+            return _TRUTHS[name]
         if name in _INFINITE:
             return float("inf")
-        raise _NotPrinted
+        raise _NotPrintedError
 
     def _called(self, name: str, depth: int) -> Any:
         """An array is its elements, a scalar its value."""
@@ -228,7 +228,7 @@ class _Reader:
             return arguments[0]
         if name.startswith("datetime."):
             return Unread("a time as Python prints it")
-        raise _NotPrinted
+        raise _NotPrintedError
 
     def _arguments(self, depth: int) -> list[Any]:
         """Without those that have a name, such as an array's `dtype`."""
@@ -243,7 +243,7 @@ class _Reader:
             if self._next == ",":
                 self._take()
             elif self._next != ")":
-                raise _NotPrinted
+                raise _NotPrintedError
         self._take()
         return out
 
@@ -256,4 +256,3 @@ class _Reader:
                 open_.append(_CLOSING[string])
             elif open_ and string == open_[-1]:
                 open_.pop()
-

@@ -94,7 +94,11 @@ def load_subjects(
     for number, row in enumerate(rows, 1):
         place = row.place or "record 1"
         try:
-            original = row.content if isinstance(row.content, Subject) else _subject(_fields(row), number, columns, is_table=row.is_table)
+            original = (
+                row.content
+                if isinstance(row.content, Subject)
+                else _subject(_fields(row), number, columns, is_table=row.is_table)
+            )
             subject = original if original is row.content else _impersonal(original, number)
             if subject.id in seen:
                 raise RecordError(f"has the id of {seen[subject.id]}; make ids unique (without one, it is the number)")

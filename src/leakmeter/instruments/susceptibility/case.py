@@ -105,7 +105,9 @@ def _read(source: Any, mapping: Mapping[str, str] | None, text_field: str, noun:
 
 
 def _with_whole_id(fields: Fields, *, is_table: bool) -> Fields:
-    return {name: whole_id(value, is_table=is_table) if name.lower() == "id" else value for name, value in fields.items()}
+    return {
+        name: whole_id(value, is_table=is_table) if name.lower() == "id" else value for name, value in fields.items()
+    }
 
 
 def queries_of(records: Iterable[Fields], source: str) -> tuple[Query, ...]:

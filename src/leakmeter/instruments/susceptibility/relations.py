@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
