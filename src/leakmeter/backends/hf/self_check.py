@@ -146,8 +146,8 @@ class SelfChecker:
                 )
             raise WrongPassError(
                 f"'{self._name}' gives other numbers when a prompt is run by itself: they differ by "
-                f"{nats_apart(nats)} at one token, where {dtype} explains {tolerance:g}, so nothing is reported; give another model, and "
-                "report this one as a bug",
+                f"{nats_apart(nats)} at one token, where {dtype} explains {tolerance:g}, so nothing is reported; "
+                "give another model, and report this one as a bug",
                 nats,
             )
         return Recomputed(len(held.rows), float(of_rows.mean()), nats)
