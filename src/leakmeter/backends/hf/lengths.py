@@ -88,7 +88,7 @@ def side_of(config: Any, near: ShortPass, at: Callable[[int], ShortPass] | None)
         return None
     for length in lengths:
         if _FIRST < length <= furthest and not near.is_moved(at(length - 1)) and _is_as(far, at(length)):
-            return Turn(length)
+            return TwoSides(length)
     return lambda last: last
 
 
@@ -98,7 +98,7 @@ def end_on_side(side_of: SideOf, positions: Any, first: int, side: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TwoSides:
     """Two sides: texts of at most so many tokens, and longer ones."""
 
     length: int

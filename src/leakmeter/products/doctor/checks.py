@@ -184,13 +184,13 @@ def _wrong_here(examined: Examined, seen: str) -> DoctorFinding:
         return replace(found, advice=_OF_WRONG_PASSES) if _is_exact(examined) else found
     found = bad("lengths", seen)
     dialect = examined.subject.dialect
-    if not isinstance(dialect, InProcess) or (turn := dialect.turn) is None:
+    if not isinstance(dialect, InProcess) or (length := dialect.short_length) is None:
         return found
-    sentence = f"It computes texts of more than {counted(turn, 'token')} otherwise than shorter ones (LongRoPE)."
+    sentence = f"It computes texts of more than {counted(length, 'token')} otherwise than shorter ones (LongRoPE)."
     return replace(
         found,
         sentence=f"{found.sentence} {sentence}",
-        advice=f"Measure where prompt and response together have at most {counted(turn, 'token')}, or where the prompt "
+        advice=f"Measure where prompt and response together have at most {counted(length, 'token')}, or where the prompt "
         "alone has more; or give another model.",
     )
 

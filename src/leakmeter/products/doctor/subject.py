@@ -61,10 +61,10 @@ class InProcess:
         self.backend = backend
 
     @property
-    def turn(self) -> int | None:
+    def short_length(self) -> int | None:
         """Most tokens of a text that the model computes as short ones; None where it computes all alike."""
-        turn: int | None = getattr(self.backend, "turn", None)
-        return turn
+        length: int | None = getattr(self.backend, "short_length", None)
+        return length
 
     def describe(self) -> Served:
         return Served(self.backend.name, self.backend.weights_sha256, None, self.backend.window, None)
