@@ -190,8 +190,8 @@ def _wrong_here(examined: Examined, seen: str) -> DoctorFinding:
     return replace(
         found,
         sentence=f"{found.sentence} {sentence}",
-        advice=f"Measure where prompt and response together have at most {counted(length, 'token')}, or where the prompt "
-        "alone has more; or give another model.",
+        advice=f"Measure where prompt and response together have at most {counted(length, 'token')}, or where the "
+        "prompt alone has more; or give another model.",
     )
 
 
