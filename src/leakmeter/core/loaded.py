@@ -67,7 +67,7 @@ class LoadedCases(Generic[_C]):
             check(prepared_case)
         if not prepared:
             raise UsageError(f"none of {len(self.cases)} cases can be used; the first: {problems[0]}")
-        notes = (*_notes(unmarked, len(prepared)), *_of_sharing(backend, measure, prepared[0]))
+        notes = (*_notes(unmarked, len(prepared)), *_of_sharing(backend, measure, prepared))
         return prepared, replace(self, cases=tuple(kept), problems=tuple(problems), notes=notes)
 
 
@@ -86,13 +86,12 @@ def _notes(unmarked: Mapping[str, Sequence[int]], n_cases: int) -> Iterator[str]
         )
 
 
-def _of_sharing(backend: Backend, measure: Measure, first: Prepared) -> Iterator[str]:
+def _of_sharing(backend: Backend, measure: Measure, prepared: Sequence[Prepared]) -> Iterator[str]:
     """How many tokens more a model takes whose prompts share no work, counted of the first case without the model."""
     if backend.passes != "plain":
         return
-    own, shared = (
-        count(CountingBackend(backend, shares), [measure.trial(first.item)]) for shares in (None, "prefixes")
-    )
+    item = prepared[0].item
+    own, shared = (count(CountingBackend(backend, shares), [measure.trial(item)]) for shares in (None, "prefixes"))
     times = own.n_tokens_run / max(1, shared.n_tokens_run)
     as_many = f", {times:.1f} times as many as the" if times >= _MORE else ", where there would be"
     yield (
