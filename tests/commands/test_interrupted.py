@@ -31,7 +31,7 @@ PARTS = {
     "redact": ("redact --data told.jsonl --max-loss 0.2", "1 of 3", rf"{CUT} · \d not reached"),
     "redact --disclosures": (
         *("redact --data told.jsonl --disclosures", "1 of 3"),
-        rf"{CUT} · \d disclosures left · \d not reached",
+        rf"{CUT} · (?:1 disclosure|\d disclosures) left · \d not reached",
     ),
     "icl": (f"icl {OWN}", "32 of 34", f"loss up to {NATS}"),
     "susceptibility": ("susceptibility --queries many.jsonl --contexts contexts.jsonl", "8 of 34", f"up to {NATS}"),

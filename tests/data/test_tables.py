@@ -108,7 +108,7 @@ def test_an_array_of_a_parquet_file_that_became_csv_is_read_or_refused(tmp_path:
             with pytest.raises(DataError, match=r"'context' is a list that NumPy shortened with '\.\.\.', expected"):
                 cases_of(path, map=mapping)
     path.write_text("question,contexts,answer\nWho?,\"['a', 'b' 'c']\",Anna.\n")
-    with pytest.raises(DataError, match="'context' is a list in which a comma is missing between two texts"):
+    with pytest.raises(DataError, match="'context' is a list in which a comma is missing between two elements"):
         cases_of(path)
 
 
@@ -153,5 +153,14 @@ def test_ids_that_became_floats_are_whole_numbers(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text(frame.head(1).to_json(orient="records", lines=True))
     for source in (frame, tmp_path / "log.parquet", tmp_path / "log.jsonl"):
         assert cases_of(source).cases[0].id == "7"
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    assert [case.id for case in cases_of(tmp_path / "log.csv").cases] == ["7", "2"]
+    (tmp_path / "log.csv").write_text("id,query,context,response\n1.0,Who?,Anna.,Anna.\n1.1,Who?,Bo.,Bo.\n")
+    assert [case.id for case in cases_of(tmp_path / "log.csv").cases] == ["1", "1.1"]
+    (tmp_path / "log.csv").write_text("id,query,context,response\n1.0,Who?,Anna.,Anna.\n1,Who?,Bo.,Bo.\n")
+    assert "id '1' was already used in line 2" in cases_of(tmp_path / "log.csv", skip_bad=True).problems[0]
+    # JSON says whether it is a text.
+    (tmp_path / "log.jsonl").write_text('{"id": "7.0", "query": "Who?", "context": "Anna.", "response": "Anna."}\n')
+    assert cases_of(tmp_path / "log.jsonl").cases[0].id == "7.0"
     with pytest.raises(DataError, match="'id' has to be text or a whole number"):
         cases_of([{"id": 7.5, "query": "Who?", "context": "Anna.", "response": "Anna."}])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import resources
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from pydantic import TypeAdapter
 
 import leakmeter
 from helpers.each_run import CONTEXTS, MOODS, PEOPLE, QUERIES, ROWS
@@ -22,8 +26,21 @@ from leakmeter.backends.hf import self_check as hf_self_check
 from leakmeter.backends.hf.reuse import reuse_for
 from leakmeter.core.drive import drive
 from leakmeter.core.measure import Measurement
+from leakmeter.core.plain import to_json
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.self_check import SelfCheck, WrongPassError, carried, is_checked, tolerance_nats, with_noise_of
+from leakmeter.core.self_check import (
+    Recomputed,
+    SelfCheck,
+    WrongPassError,
+    carried,
+    doubt,
+    is_checked,
+    record_of,
+    tolerance_nats,
+    warnings_of,
+    with_noise_of,
+)
+from leakmeter.engine.storage.kept import KeptSelfCheck
 from leakmeter.errors import LeakmeterError, ModelError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.report import markdown
@@ -226,6 +243,34 @@ def test_what_one_case_showed_holds_for_those_after_it() -> None:
     assert [check.passes for check in checks if check] == ["shared", "shared", "plain", "plain"]
     assert [check.failed_nats for check in checks if check] == [None, None, 4.0, 4.0]
     assert SelfCheck.from_texts({}) is None
+
+
+@pytest.mark.parametrize("nats", [math.inf, math.nan])
+def test_an_infinite_difference_stays_one(nats: float) -> None:
+    kept = json.loads(to_json(record_of(Recomputed(2, 0.1, 0.2), "plain", nats)))
+    assert kept["failed_nats"] == "Infinity"
+    assert TypeAdapter(KeptSelfCheck).validate_json(json.dumps(kept), strict=True).failed_nats == "Infinity"
+    *_, (texts, _) = carried([({"self_check": {**kept, "failed_nats": 4.0}}, []), ({"self_check": kept}, [])])
+    check = SelfCheck.from_texts(texts)
+    assert check is not None
+    assert (check.failed_nats, check.nats) == (math.inf, 0.1)
+    assert check.to_dict()["failed_nats"] == "Infinity"
+    assert SelfCheck.from_dict(check.to_dict()) == check
+    assert doubt(0.0, check) == "a self-check found passes that are wrong by infinitely many nats at a token"
+    assert any("by infinitely many nats at a token" in warning for warning in warnings_of(texts))
+
+
+def test_an_infinite_difference_is_kept_with_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    model = fresh_model("llama", "eager")
+    backend = backend_of(model)
+    factors_of_the_longest(monkeypatch, model)
+    found = hf_self_check._differences
+    monkeypatch.setattr(
+        hf_self_check, "_differences", lambda *rows: torch.where((made := found(*rows)) > 1e-3, math.inf, made)
+    )
+    results = leakmeter.influence(backend, [NOTE], unit="sentence", out=tmp_path)
+    assert results[0].self_check.failed_nats == math.inf
+    assert next(iter(leakmeter.load_run(next(tmp_path.iterdir())))).self_check == results[0].self_check
 
 
 def test_a_check_that_could_not_be_made_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,16 @@ DOTTED = re.compile(rf"(?<![\w/.-])(?:leakmeter\.)?((?:{'|'.join(PACKAGES)})\.[a
 PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]+)/?`")
 PLACED = re.compile(rf"`(?:leakmeter\.)?((?:{'|'.join(PACKAGES)})(?:\.\w+)*:[A-Za-z_][\w.]*)`")
 """As 'core.reductions:mix_with_first'."""
+SHORT = re.compile(r"`([a-z_]\w*)((?:\.\w+)+)`")
+"""A name behind that of its module alone, without the packages that it is in."""
+NOT_MODULES = {
+    *("cyclopts", "io", "langchain_core", "pyarrow", "rich", "scipy", "time"),
+    # An object that a reader has at hand, or a field of a file.
+    *("__init__", "leakmeter", "model", "request", "source", "tokenizer"),
+}
+"""What such a name may begin with that is no module of ours."""
 COMMENT = re.compile(r"(?:^|[ \t])(# .*)$", re.MULTILINE)
-DATA = re.compile(r"\.(?:csv|html|jsonl?|md|parquet|png|py|sqlite|toml|xml|yml)$")
+DATA = re.compile(r"\.(?:csv|html|j2|jsonl?|md|parquet|png|py|safetensors|sqlite|toml|txt|xml|yml)$")
 """Ends of files that users have and runs write."""
 NOT_OURS = {
     *("path/to/folder", "DIR/run1", "receipts/ID.json", "samples/log.jsonl", ".github/workflows/leakage.yml"),
@@ -88,6 +96,42 @@ def missing(text: str) -> list[str]:
     named += [name for name in PATH.findall(text) if not ends() & {name, f"{name}.py"} and not FILE.fullmatch(name)]
     named += [name for name in PLACED.findall(text) if not is_defined(name.replace(":", "."))]
     return [name for name in named if "NAME" not in name and name not in NOT_OURS]
+
+
+@cache
+def modules_by_name() -> dict[str, list[str]]:
+    """Packages and modules by their names alone, each with the path from the root of the package."""
+    found: dict[str, list[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        if parts:
+            found.setdefault(parts[-1], []).append(".".join(parts))
+    return found
+
+
+def missing_short(text: str) -> list[str]:
+    """Names such as `dialect.reading` that no module of that name has, or whose module is gone."""
+    return [
+        head + rest
+        for head, rest in SHORT.findall(text)
+        if head not in NOT_MODULES
+        and not DATA.search(rest)
+        and not any(is_defined(module + rest) for module in modules_by_name().get(head, ()))
+    ]
+
+
+def test_what_docstrings_name_by_its_module_alone_is_there() -> None:
+    assert missing_short("`dialect.reading`, `storage.schema`, `core.case.DECODINGS`, `spec.json`") == []
+    gone = "`answered.reading`, `dialect.gone`, `checkup.report.gone`"
+    assert missing_short(gone) == ["answered.reading", "dialect.gone", "checkup.report.gone"]
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for line, text in texts_of(path)
+        for name in missing_short(text)
+    ]
+    assert found == []
 
 
 def test_what_prose_names_is_there() -> None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from leakmeter.commands import output
 from leakmeter.commands.output import tell
 from leakmeter.core.backend import Backend
+from leakmeter.core.plain import plural
+from leakmeter.core.self_check import nats_apart
 from leakmeter.overriding import override
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def _tell_halving(case_id: str, n_halvings: int) -> None:
 
 def _tell_wrong_pass(case_id: str, nats: float) -> None:
     tell(
-        f"case '{case_id}': passes that share work gave other numbers than the model alone, by {nats:.3g} nats at a "
+        f"case '{case_id}': passes that share work gave other numbers than the model alone, by {nats_apart(nats)} at a "
         "token; it is measured again, and the rest too, with one plain pass a prompt, which takes several times as long"
     )
 
@@ -72,7 +74,7 @@ class _State:
     at_most: bool = False
     """Whether there may be fewer cells."""
     findings: Mapping[str, float] = field(default_factory=dict)
-    """What was found in the cases that are done: numbers by their words, such as "{:,.0f} disclosures"."""
+    """What was found in the cases that are done: numbers by their words, such as "{:,.0f} disclosure{s}"."""
     done: float = 0.0
     """Weight of the cells before this one."""
     n_read: float | None = None
@@ -235,7 +237,9 @@ _GAP: Final = " · "
 
 def _words(findings: Mapping[str, float]) -> str:
     # A copy: another thread adds to it.
-    return "".join(f"{_GAP}{words.format(number)}" for words, number in [*findings.items()])
+    return "".join(
+        f"{_GAP}{words.format(number, s=plural(int(number), '', 's'))}" for words, number in [*findings.items()]
+    )
 
 
 def _clock(seconds: float) -> str:

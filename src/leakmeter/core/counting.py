@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core.backend import Backend, Capabilities
+from leakmeter.core.backend import Backend, Capabilities, Sharing
 from leakmeter.core.cost import Sent
 from leakmeter.core.drive import drive
 from leakmeter.core.request import (
@@ -61,8 +61,10 @@ class Counts:
 class CountingBackend(Backend):
     """Counts what `backend` would run."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, shares: Sharing | None = None) -> None:
+        """`shares` stands for what `backend` runs once."""
         self.backend = backend
+        self._shares = shares
         self.name, self.dtype, self.window = backend.name, backend.dtype, backend.window
         self.tokenizer = backend.tokenizer
         self.sent = Sent()
@@ -77,7 +79,8 @@ class CountingBackend(Backend):
     @property
     @override
     def capabilities(self) -> Capabilities:
-        return self.backend.capabilities
+        own = self.backend.capabilities
+        return own if self._shares is None else replace(own, shares=self._shares)
 
     @property
     @override

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from leakmeter.core.case import conversation_of, unmarked_context, unmeasured_answers
+from leakmeter.core.counting import CountingBackend, count
 from leakmeter.core.item import Origin, Prepared, StepByStep
 from leakmeter.core.long_work import checkpoint
+from leakmeter.core.plain import counted
 from leakmeter.core.registry import AnyCase
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.overriding import override
@@ -65,8 +67,12 @@ class LoadedCases(Generic[_C]):
             check(prepared_case)
         if not prepared:
             raise UsageError(f"none of {len(self.cases)} cases can be used; the first: {problems[0]}")
-        notes = (*_notes(unmarked, len(prepared)), *_of_sharing(backend))
+        notes = (*_notes(unmarked, len(prepared)), *_of_sharing(backend, measure, prepared))
         return prepared, replace(self, cases=tuple(kept), problems=tuple(problems), notes=notes)
+
+
+_MORE: Final = 1.05
+"""Times as many tokens that are told as such."""
 
 
 def _notes(unmarked: Mapping[str, Sequence[int]], n_cases: int) -> Iterator[str]:
@@ -80,12 +86,19 @@ def _notes(unmarked: Mapping[str, Sequence[int]], n_cases: int) -> Iterator[str]
         )
 
 
-def _of_sharing(backend: Backend) -> Iterator[str]:
-    if backend.passes == "plain":
-        yield (
-            f"'{backend.name}' has states that cannot be forked, or failed a self-check, so each sequence is run in "
-            "full, which may take several times as many tokens as with a model whose states can be forked"
-        )
+def _of_sharing(backend: Backend, measure: Measure, prepared: Sequence[Prepared]) -> Iterator[str]:
+    """How many tokens more a model takes whose prompts share no work, counted of the first case without the model."""
+    if backend.passes != "plain":
+        return
+    item = prepared[0].item
+    own, shared = (count(CountingBackend(backend, shares), [measure.trial(item)]) for shares in (None, "prefixes"))
+    times = own.n_tokens_run / max(1, shared.n_tokens_run)
+    as_many = f", {times:.1f} times as many as the" if times >= _MORE else ", where there would be"
+    yield (
+        f"'{backend.name}' has states that cannot be forked, or failed a self-check, so each sequence is run in full: "
+        f"{'at most' if own.is_upper_bound else 'about'} {counted(own.n_tokens_run, 'token')} for the first case"
+        f"{as_many} {shared.n_tokens_run:,} of a model whose states can be forked"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,11 @@ they stand in a result, and what a check of them found."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
 from leakmeter.core.measure import NATS
+from leakmeter.core.plain import SELDOM
 
 CaseResult = Any
 """A result of the instrument's own kind (see `results.result.Result`)."""
@@ -17,7 +18,9 @@ Sense = Literal["leak", "quality", "neither"]
 number is higher."""
 T = TypeVar("T")
 
-SHARE_OF_CASES: Final = "share of cases"
+SHARE: Final = "share of "
+"""What units of shares begin with; what follows is what they are shares of."""
+SHARE_OF_CASES: Final = f"{SHARE}cases"
 """Unit of what is 1 or 0 of each case."""
 COUNTED: Final = {"disclosures": "disclosure", "values": "value"}
 """Units of what is counted in an answer, with the word for one."""
@@ -75,6 +78,15 @@ class RunQuantity:
     """Results, one or more, to the number: None where they have none, ∞ where it is infinite."""
     worse: Worse = "more"
     sense: Sense = "leak"
+    of: Callable[[Sequence[CaseResult]], int] | None = None
+    """Of a share (see `SHARE`), results to how many there are of what it is a share of."""
+
+    def number(self, cases: Sequence[CaseResult]) -> Number | None:
+        """The number of these cases together."""
+        value = self.compute(cases)
+        if value is None:
+            return None
+        return Number(value, None, self.unit, len(cases), n_shared=None if self.of is None else self.of(cases))
 
 
 AnyQuantity = Quantity | RunQuantity
@@ -85,7 +97,7 @@ class SoFar:
     """What progress says of the cases that are done: a number, and never a text."""
 
     words: str
-    """With {} where the number goes."""
+    """With {} where the number goes, and {s} behind a noun that it counts."""
     compute: Callable[[CaseResult], float | None]
     """A result to its number; None where it has none."""
     combine: Callable[[Iterable[float]], float] = max
@@ -187,6 +199,8 @@ class Number:
     """Whether it is only the least that it can be, since this is so of a case; there is no interval then."""
     extremes: tuple[float, float] | None = None
     """Least and most of the cases, where they are too few for an interval of their mean."""
+    n_shared: int | None = field(default=None, metadata={SELDOM: True})
+    """Of a share, how many there are of what it is a share of, where these are not the cases."""
 
 
 @dataclass(frozen=True, slots=True)

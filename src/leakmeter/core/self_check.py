@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf, isnan
 from typing import Any, Final, Literal, Self
 
 import numpy as np
 
 from leakmeter.core.measure import NATS, NOISE, Measurement, Texts
-from leakmeter.core.record import JsonObject, Record
+from leakmeter.core.plain import to_plain
+from leakmeter.core.record import JsonObject, Record, Unbounded
 from leakmeter.errors import ScoreError
 
 Passes = Literal["shared", "plain"]
@@ -36,8 +38,6 @@ _EXACT: Final = ("float32", "float64")
 MOST_FLOOR_NATS: Final = 0.1
 """Noise of a token above which a model's numbers cannot show that there is nothing to find."""
 _TOLERANCES: Final = {"float64": 1e-6, "float32": 1e-3, "float16": 0.2, "bfloat16": 1.0}
-_MOST_NATS: Final = 1e9
-"""What stands for an infinite disagreement in a file."""
 
 
 def tolerance_nats(dtype: str) -> float:
@@ -86,15 +86,31 @@ class Recomputed:
 
 
 def record_of(recomputed: Recomputed, passes: Passes, failed_nats: float | None) -> JsonObject:
-    """What a checked case keeps of it. `failed_nats` says by how much shared passes were off, where they were given up
-    for it."""
+    """What a checked case keeps of it, an infinite number as JSON has it (see `core.plain.to_plain`). `failed_nats`
+    says by how much shared passes were off, where they were given up for it."""
     record: JsonObject = {
         "passes": passes,
         "rows": recomputed.n_rows,
-        "nats": min(recomputed.nats, _MOST_NATS),
-        "largest_nats": min(recomputed.largest_nats, _MOST_NATS),
+        "nats": _kept(recomputed.nats),
+        "largest_nats": _kept(recomputed.largest_nats),
     }
-    return record if failed_nats is None else {**record, "failed_nats": min(failed_nats, _MOST_NATS)}
+    return record if failed_nats is None else {**record, "failed_nats": _kept(failed_nats)}
+
+
+def _kept(nats: float) -> Any:
+    """An infinite difference as JSON has it; what is no number is as far apart."""
+    return to_plain(inf if isnan(nats) else nats)
+
+
+def _nats_of(record: Mapping[str, Any], name: str) -> float | None:
+    """A number of such a record, which may be infinite."""
+    value = record.get(name)
+    return None if value is None else float(value)
+
+
+def nats_apart(nats: float) -> str:
+    """How far two numbers are apart, for a sentence."""
+    return f"{nats:.3g}\u00a0nats" if nats < inf else "infinitely many nats"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +122,12 @@ class SelfCheck(Record):
     whole."""
     rows: int
     """Number of rows of logits that were recomputed by plain passes."""
-    nats: float
+    nats: Unbounded
     """Mean difference of a token's log-probability between the run and a plain pass, nats: the largest of all checks so
     far."""
-    largest_nats: float
+    largest_nats: Unbounded
     """Largest difference of a token's log-probability between the run and a plain pass, nats."""
-    failed_nats: float | None
+    failed_nats: Unbounded | None
     """Error of the shared passes where a check failed, nats; None where none did."""
 
     @classmethod
@@ -123,9 +139,9 @@ class SelfCheck(Record):
         return cls(
             passes=record["passes"],
             rows=record.get("rows") or 0,
-            nats=record.get("nats") or 0.0,
-            largest_nats=record.get("largest_nats") or 0.0,
-            failed_nats=record.get("failed_nats"),
+            nats=_nats_of(record, "nats") or 0.0,
+            largest_nats=_nats_of(record, "largest_nats") or 0.0,
+            failed_nats=_nats_of(record, "failed_nats"),
         )
 
 
@@ -142,9 +158,10 @@ def carried(parts: Iterable[tuple[Texts, Any]]) -> Iterator[tuple[Texts, Any]]:
             texts = {**texts, "run_noise": {"nats": noise.of_case(_n_characters(texts)), "cases": noise.cases}}
         record: Mapping[str, Any] = texts.get("self_check") or {}
         rows += record.get("rows") or 0
-        nats, largest = max(nats, record.get("nats") or 0.0), max(largest, record.get("largest_nats") or 0.0)
-        if record.get("failed_nats") is not None:
-            failed = max(failed or 0.0, record["failed_nats"])
+        nats = max(nats, _nats_of(record, "nats") or 0.0)
+        largest = max(largest, _nats_of(record, "largest_nats") or 0.0)
+        if (error := _nats_of(record, "failed_nats")) is not None:
+            failed = max(failed or 0.0, error)
         has_any |= bool(record)
         if has_any:
             passes = record.get("passes", "shared")
@@ -187,7 +204,7 @@ def warnings_of(texts: Texts) -> Iterator[str]:
     if check is not None and check.failed_nats is not None:
         yield (
             "A self-check failed: passes that share work between prompts gave other numbers than the model alone, by "
-            f"{check.failed_nats:.3g} nats at a token. This case was computed with one plain pass a prompt."
+            f"{nats_apart(check.failed_nats)} at a token. This case was computed with one plain pass a prompt."
         )
 
 
@@ -199,7 +216,7 @@ def doubt(floor_per_token_nats: float, check: SelfCheck | None) -> str | None:
         check: what the run's self-checks found.
     """
     if check is not None and check.failed_nats is not None:
-        return f"a self-check found passes that are wrong by {check.failed_nats:.3g}\u00a0nats at a token"
+        return f"a self-check found passes that are wrong by {nats_apart(check.failed_nats)} at a token"
     if not floor_per_token_nats <= MOST_FLOOR_NATS:
         return (
             f"the order of computation alone moves this model's numbers by {floor_per_token_nats:.2g}\u00a0nats a token"
@@ -209,7 +226,7 @@ def doubt(floor_per_token_nats: float, check: SelfCheck | None) -> str | None:
 
 def noise_of_token(texts: Texts) -> float:
     """What the differences found make to a contrast of two log-probabilities of a token, nats: both may be off."""
-    return 2.0 * float((texts.get("self_check") or {}).get("nats") or 0.0)
+    return 2.0 * (_nats_of(texts.get("self_check") or {}, "nats") or 0.0)
 
 
 def with_noise_of(texts: Texts, measurements: Iterable[Measurement]) -> list[Measurement]:

@@ -46,6 +46,7 @@ from leakmeter.data.mapping import (
     parsed_list,
     renamed,
     value_at,
+    whole_id,
 )
 from leakmeter.data.named import DatasetRecord
 from leakmeter.data.opened import named as named_file
@@ -334,6 +335,8 @@ def _has_hidden(held: JsonObject, found: ChatCases, emissions: EmissionOptions) 
 def _filled(fields: Fields) -> JsonObject:
     """What the cells of a table hold, as far as they are filled."""
     kept = {name: value for name, value in fields.items() if value not in (None, "") and not _INDEX.fullmatch(name)}
+    if "id" in kept:
+        kept["id"] = whole_id(kept["id"], is_table=True)
     return kept | {name: parsed_list(kept[name]) for name in ("context", "messages") if name in kept}
 
 
@@ -761,10 +764,7 @@ def cases_of_fields(
     if "context" not in value and "messages" not in value:
         mending = hint(value) if value and hint is not None else ""
         raise DataError(f"{where}: it has neither 'context', the retrieved texts, nor 'messages', a chat{mending}")
-    id_ = value.get("id", number)
-    if isinstance(id_, float) and id_.is_integer():
-        # Of a column with an empty cell, pandas makes all ids such numbers.
-        id_ = int(id_)
+    id_ = whole_id(value.get("id", number), is_table=False)
     if isinstance(id_, bool) or not isinstance(id_, (str, int)):
         raise DataError(f"{where}: 'id' has to be text or a whole number")
     id_ = checked_text(str(id_), "id", where)

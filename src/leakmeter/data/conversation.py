@@ -23,7 +23,16 @@ from leakmeter.core.case import SYSTEM_ROLES, TURN_ROLES, Channel, Document, Emi
 from leakmeter.core.plain import excerpt
 from leakmeter.data import foreign
 from leakmeter.data.channels import channel_of
-from leakmeter.data.foreign import ContentPart, Turn, described, getter, joined_answer, parts_of, turn_of
+from leakmeter.data.foreign import (
+    ContentPart,
+    Turn,
+    described,
+    getter,
+    joined_answer,
+    object_of,
+    parts_of,
+    turn_of,
+)
 from leakmeter.data.mapping import Names, checked_text, is_name
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 
@@ -637,7 +646,8 @@ def text_within(text: str) -> str | None:
     if text.lstrip()[:1] != "{":
         return None
     with suppress(ValueError, RecursionError):
-        return described(json.loads(text)).text
+        # Of an object that has a name twice, the whole text is the document.
+        return described(json.loads(text, object_pairs_hook=object_of)).text
     return None
 
 

@@ -136,11 +136,23 @@ def name_of(value: object) -> str | None:
 
 
 def parsed(value: Any) -> Any:
-    """What a text says as JSON, if it looks like a list, a record or a text; else the value. Spans hold lists so."""
+    """What a text says as JSON, if it looks like a list, a record or a text; else the value. Spans hold lists so. In
+    the place of an object that has a name twice stands `Unread`."""
     if isinstance(value, str) and value.lstrip()[:1] in _OPENING:
         with suppress(ValueError, RecursionError):
-            return json.loads(value)
+            return json.loads(value, object_pairs_hook=object_of)
     return value
+
+
+def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any] | Unread:
+    """An object of names and values; of two values under one name, a reader would see only the last."""
+    held = dict(pairs)
+    if len(held) == len(pairs):
+        return held
+    ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
+    # A text may have slipped into the place of a name.
+    shown = f"'{name}'" if name.isidentifier() and len(name) <= _LONGEST_NAME else "a name"
+    return Unread(f"an object that has {shown} twice", "give each value a name of its own")
 
 
 def first(held: Mapping[Any, Any], *names: str) -> Any:
@@ -644,6 +656,7 @@ def n_listed(value: Any) -> int:
 
 
 _MOST_NESTED: Final = 64
+_LONGEST_NAME: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -652,6 +665,8 @@ class Unread:
 
     kind: str
     """What it is, with an article."""
+    advice: str = ""
+    """What to do."""
 
 
 def plain(value: Any, where: str, *, depth: int = 0) -> Any:

@@ -3,22 +3,17 @@ texts that they hold, checked."""
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-import tokenize
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from io import StringIO
-from itertools import pairwise
 from typing import Any
 
 from leakmeter.core.plain import half_pair, n_listed
 from leakmeter.data.foreign import Unread, parsed
+from leakmeter.data.printed import printed
 from leakmeter.errors import DataError, UsageError
 
 _KINDS = {type(None): "null", bool: "a truth value", int: "a number", float: "a number", list: "a list"}
@@ -28,7 +23,8 @@ def checked_text(value: object, field: str, where: str) -> str:
     """A JSON value that has to be text that can be written as UTF-8."""
     if not isinstance(value, str):
         kind = value.kind if isinstance(value, Unread) else _KINDS.get(type(value), "an object")
-        raise DataError(f"{where}: '{field}' is {kind}, expected text")
+        advice = f"; {value.advice}" if isinstance(value, Unread) and value.advice else ""
+        raise DataError(f"{where}: '{field}' is {kind}, expected text{advice}")
     if (at := half_pair(value)) is not None:
         raise DataError(f"{where}: '{field}' holds half a surrogate pair at character {at}")
     return value
@@ -100,9 +96,7 @@ Step = str | int | Selected | None
 """A name, a number of an element, a choice of elements, and None for each element."""
 _STEP = re.compile(r"(?P<name>[^.\[\]]+)|\[(?P<index>(?:-?\d{1,9})?)\]|\[(?P<key>[^.\[\]=]+)=(?P<value>[^\[\]=]+)\]")
 _MOST_LISTED = 20
-_LONGEST_CELL = 2_000_000
-_ADJACENT = re.compile(r"""['"]\s*(?:\.\.\.\s*)?[rbuRBU]?['"]""")
-"""What may be two texts of a list without a comma between them, as NumPy prints them."""
+_WHOLE = re.compile(r"(-?[0-9]{1,17})\.0")
 
 
 def pairs_of(mapping: str | Iterable[str] | Mapping[str, str] | None) -> list[tuple[str, str]]:
@@ -220,42 +214,23 @@ def is_name(text: str) -> bool:
 
 
 def parsed_cell(value: object) -> object:
-    """A list or an object that a table holds as text, in JSON or as Python writes it; anything else as it is."""
-    if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
+    """A list or an object that a table holds as text, in JSON or as Python and its libraries print it; anything else as
+    it is."""
+    if not isinstance(value, str):
         return value
-    held = parsed(value)
-    # What Python parses takes a hundred times its length.
-    if held is value and len(value) <= _LONGEST_CELL:
-        # A text may have what looks like an escape sequence and is none.
-        with (
-            warnings.catch_warnings(action="ignore"),
-            suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError, tokenize.TokenError),
-        ):
-            array = _array_of_texts(value) if _ADJACENT.search(value) else None
-            held = ast.literal_eval(value) if array is None else array
+    held = parsed(value) if value.lstrip()[:1] in ("[", "{") else value
+    held = printed(value) if held is value else held
     return held if isinstance(held, list | dict | Unread) else value
 
 
-def _array_of_texts(value: str) -> list[str] | Unread | None:
-    """Texts of a list between which commas are missing, so that Python would join them: NumPy prints its arrays so, and
-    of long ones the first and last texts alone. None of anything else."""
-    tokens = [
-        token
-        for token in tokenize.generate_tokens(StringIO(value.strip()).readline)
-        if token.type not in (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER)
-    ]
-    if any(token.type == tokenize.NAME and token.string not in ("None", "True", "False") for token in tokens):
-        return None
-    texts = [token.string for token in tokens if token.type == tokenize.STRING]
-    pairs = pairwise(tokens)
-    if len(texts) > 1 and any(token.string == "..." for token in tokens):
-        return Unread("a list that NumPy shortened with '...'")
-    if not any(token.type == following.type == tokenize.STRING for token, following in pairs):
-        return None
-    if len(texts) + 2 == len(tokens) and tokens[0].string == "[":
-        held = [ast.literal_eval(text) for text in texts]
-        return held if all(isinstance(text, str) for text in held) else None
-    return Unread("a list in which a comma is missing between two texts")
+def whole_id(value: object, *, is_table: bool) -> object:
+    """An id as a whole number, where pandas made a float of it: of a column with an empty cell it makes all of them
+    such, and a table of text has '7.0' then. Anything else as it is."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if is_table and isinstance(value, str) and (match := _WHOLE.fullmatch(value.strip())):
+        return match[1]
+    return value
 
 
 def parsed_list(value: object) -> object:

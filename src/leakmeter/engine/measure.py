@@ -225,7 +225,7 @@ def check_of(number: int, cases: range, *, is_first: bool) -> PartCheck | None:
 def _say_wrong_pass(parts: Sequence[Part], callbacks: Callbacks) -> None:
     for texts, _ in parts:
         if (nats := texts.get("self_check", {}).get("failed_nats")) is not None:
-            callbacks.on_wrong_pass(texts["id"], nats)
+            callbacks.on_wrong_pass(texts["id"], float(nats))
             return
 
 

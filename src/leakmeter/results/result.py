@@ -26,7 +26,7 @@ from leakmeter.core.measure import Measurement, Texts
 from leakmeter.core.plain import SELDOM, to_json, to_plain
 from leakmeter.core.quantity import AnyQuantity, SoFar
 from leakmeter.core.record import JsonObject, Record
-from leakmeter.core.self_check import SelfCheck, warnings_of
+from leakmeter.core.self_check import SelfCheck, nats_apart, warnings_of
 from leakmeter.core.urls import place_of
 from leakmeter.engine.storage.kept import KeptCase
 from leakmeter.errors import UnknownNameError, UsageError
@@ -375,7 +375,7 @@ def _before_a_failed_check(results: Sequence[Any]) -> Iterator[Warning]:
                     "A self-check failed at case “",
                     Untrusted(name_of(result)),
                     f"”. The {at:,} before it were computed by passes that share work, and may be wrong by as much "
-                    f"({check.failed_nats:.3g}\u00a0nats at a token): measure again with that case first.",
+                    f"({nats_apart(check.failed_nats)} at a token): measure again with that case first.",
                 )
             )
         return

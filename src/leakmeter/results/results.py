@@ -153,9 +153,8 @@ class Results(Generic[R]):
         measured = self.measured
         for quantity in measured.quantities:
             if isinstance(quantity, RunQuantity):
-                whole = quantity.compute(self.cases)
-                if whole is not None:
-                    summed[quantity.name] = quantity, Number(whole, None, quantity.unit, len(self.cases))
+                if (whole := quantity.number(self.cases)) is not None:
+                    summed[quantity.name] = quantity, whole
                 continue
             values, is_least = measured.least_values(quantity), bool(measured.lower_bounds(quantity).any())
             known_values, how = values[~np.isnan(values)], quantity.usual or "mean"

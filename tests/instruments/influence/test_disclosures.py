@@ -414,3 +414,18 @@ def test_planted_leaks_appear_and_clean_answers_do_not(real_backend: Any, unit: 
             if named or result.id not in UNSEEN:
                 assert matching, (result.id, leak["kind"])
                 assert {*leak["sources"]} & {source.document for found in matching for source in found.sources}
+
+
+def test_the_list_of_cases_and_the_table_of_disclosures_say_the_same_nats() -> None:
+    case = leakmeter.influence("toy", context=CALL, query="How do I reach him?", response="Call him at 555-010-7788.")
+    (leak,) = case.disclosed
+    source = replace(leak.sources[0], nats=16.53, alone_nats=0.1)
+    weak = replace(leak, evidence="scores", nats=0.21, floor_nats=1.0, sources=(source,))
+    cases = [replace(case, id=id_, disclosures=(weak,)) for id_ in "ab"]
+    text = markdown.text(type(case).report(cases))
+    assert text.count("+16.53") == 4
+    assert text.count("nats of one piece; +0.21 of the whole context") == text.count("+0.21") == 2
+    # Of a copy that the scores do not show neither has nats.
+    text = markdown.text(type(case).report([case, replace(case, id="other")]))
+    assert text.count("by wording only") == 2
+    assert "-1.6" not in text.replace("\u2212", "-")

@@ -145,6 +145,20 @@ def test_relationships_are_a_table_or_columns(tmp_path: Path) -> None:
     assert (first.relationships, second.relationships) == ((RelatedPerson("aunt", "A"),), (RelatedPerson("son", "S"),))
 
 
+def test_ids_that_became_floats_are_whole_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("id,name,aunt\n7.0,Bo Lee,Cy Lee\n,Di Lee,Cy Lee\n")
+    assert [subject.id for subject in subjects_of(path)] == ["7", "2"]
+    assert [subject.id for subject in subjects_of([{"id": 7.0, "name": "Bo Lee", "aunt": "Cy Lee"}])] == ["7"]
+
+
+def test_a_column_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("name,father,father\nBo Lee,Cy Lee,Di Lee\n")
+    with pytest.raises(DataError, match="two columns 'father'; give each a name of its own"):
+        subjects_of(path)
+
+
 def test_people_may_be_given_as_records() -> None:
     ann = Subject("ann", "Ann Lee", email="ann@x.example", region="GB")
     given: list[Any] = [{"Name": "Bo Lee", "aunt": "Cy"}, ann, {"name": "Di", "phone": "030 901820", "id": 7}]
@@ -194,6 +208,7 @@ BAD = {
     "half a surrogate pair": {"name": SECRET + "\ud800", "father": "B"},
     "which are the same": {"name": "N", "university": SECRET, "affiliation": SECRET},
     "not JSON; write": {"name": "N", "relationships": SECRET},
+    "name a kind twice; write several as": {"name": "N", "relationships": f'{{"son": "{SECRET}", "son": "B"}}'},
     "not an object of kinds": {"name": "N", "relationships": [SECRET]},
     "a relationship twice": {"name": "N", "father": SECRET, "relationships": {"Father": SECRET}},
     "one without a name": {"name": SECRET, "relationships": {"son": ["A", " "]}},

@@ -109,6 +109,10 @@ BAD_QUERIES: list[tuple[list[dict[str, Any]], str]] = [
     ([{"query": "A", "\ud800": 1}], "'the name of a column' holds half a surrogate pair"),
     ([{"query": "A", "answers": []}], "'answers' is empty; name one answer or more, or leave it out"),
     ([{"query": "A", "answers": "[1"}], "'answers' looks like JSON but is not valid"),
+    (
+        [{"query": "A", "answers": '{"a": ["b"], "a": ["c"]}'}],
+        "'answers' is an object that has 'a' twice, expected text",
+    ),
     ([{"query": "A", "answers": "[" * 9999}], "'answers' looks like JSON but is not valid"),
     ([{"query": "A", "answers": 5}], "'answers' has to be a list of answers, or an object of their forms"),
     ([{"query": "A", "answers": [1969]}], "'answers[1]' is a number, expected text"),

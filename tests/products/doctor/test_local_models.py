@@ -6,8 +6,9 @@ import pytest
 import torch
 
 import leakmeter
-from helpers.tiny_models import backend_of, fresh_model
+from helpers.tiny_models import FACTORS, TURN, backend_of, fresh_model
 from leakmeter.backends.hf import forward
+from leakmeter.report import markdown
 
 
 def test_a_local_model_with_wrong_passes_fails_and_the_advice_is_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,6 +31,26 @@ def test_a_local_model_with_wrong_passes_fails_and_the_advice_is_for_it(monkeypa
         assert "passes that share work are wrong" in check.found
         for word in ("server", "concurrency", "kernels"):
             assert word not in check.advice
+        assert "--dtype" not in check.advice
+    text = markdown.text(type(result).report([result]))
+    assert text.count("Give another model, and report this one as a bug.") == 1
+    assert ".:" not in text
+
+
+@pytest.mark.parametrize("kind", ["phi3_longrope", "llama_longrope"])
+def test_a_model_that_tells_lengths_apart_is_told_apart_from_wrong_passes(kind: str) -> None:
+    result = leakmeter.doctor(backend_of(fresh_model(kind, "eager", rope_parameters=FACTORS)))
+    failed = [check for check in result.checks if check.status == "failed"]
+    assert failed
+    assert {check.fault for check in failed} == {"lengths"}
+    for check in failed:
+        assert "share work" not in check.found
+        assert f"texts of more than {TURN} tokens otherwise than shorter ones (LongRoPE)" in check.found
+        assert f"prompt and response together have at most {TURN} tokens" in check.advice
+        assert "--dtype" not in check.advice
+    text = markdown.text(type(result).report([result]))
+    assert text.count(failed[0].advice) == 1
+    assert ".:" not in text
 
 
 def test_a_local_model_that_changes_its_mind_is_told_apart() -> None:

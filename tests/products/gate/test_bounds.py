@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
 from helpers.measured_runs import run
-from leakmeter.core.quantity import Check, Counterexample
+from leakmeter.core.quantity import Check, Counterexample, Number, RunQuantity
 from leakmeter.errors import UsageError
+from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.products.gate.bounds import WORST_AT_MOST, Bound, check_bounds, parse_bound
-from leakmeter.products.gate.gate_words import check_lines
+from leakmeter.products.gate.gate_words import bound_sentence, check_lines, found_text
 from leakmeter.results.results import MeasuredCases
 from leakmeter.stats.aggregates import interval_of_aggregate
 
@@ -261,3 +263,43 @@ def test_a_lower_bound_breaks_a_bound_or_decides_nothing(how: str, leaks: list[f
     unsure = check("leak.max <= 5", run([1.0, 2.0, None], least=[0, 1, 2]))
     assert unsure.worst == ()
     assert "is undecided: for 3 cases only a lower bound is known (not all was scored)" in unsure.explained
+
+
+@pytest.mark.parametrize(
+    ("number", "how", "text"),
+    [
+        (Number(10 / 14, None, "share of people", 28, n_shared=14), "", "q is 71\u00a0% of 14 people"),
+        (Number(1.0, None, "share of people", 3, n_shared=1), "", "q is 100\u00a0% of 1 person"),
+        (Number(0.0, None, "share of people", 6, n_shared=6), "", "q is 0\u00a0% of 6 people"),
+        (Number(0.0004, None, "share of pairs", 9, n_shared=5000), "", "q is 0.04\u00a0% of 5,000 pairs"),
+        (
+            Number(2 / 3, (0.39, 0.86), "share of cases", 12),
+            "mean",
+            "q is 67\u00a0% [39\u00a0%, 86\u00a0%] of 12 cases",
+        ),
+        (
+            *(Number(0.5, None, "share of cases", 2, extremes=(0.0, 1.0)), "mean"),
+            "q is 50\u00a0% (0\u00a0% to 100\u00a0%) of 2 cases, too few for an interval",
+        ),
+        (Number(0.25, None, "share of tokens", 3), "", "q is 25\u00a0% of tokens over 3 cases"),
+        (Number(0.25, None, "share of tokens", 3), "max", "q is 25\u00a0% of tokens, the largest of 3 cases"),
+        (Number(2.5, None, "nats", 3), "", "q is 2.50 nats over 3 cases"),
+    ],
+)
+def test_a_share_is_said_in_percent(number: Number, how: str, text: str) -> None:
+    assert found_text("q", number, how) == text
+
+
+def test_the_share_of_people_is_of_people_and_not_of_values() -> None:
+    asked = Bound("q.at_risk", "<=", 0.1)
+    held = bound_sentence(
+        found_text("q", Number(0.05, None, "share of people", 40, n_shared=20)),
+        *(Number(0.05, None, "share of people", 40, n_shared=20), asked.operator, asked.limit),
+        is_within=True,
+        holds=True,
+    )
+    assert held == "q is 5\u00a0% of 20 people: at most 10\u00a0%, as asked."
+    (quantity,) = [one for one in PiiResult.quantities if one.name == "pii.people_at_risk"]
+    assert isinstance(quantity, RunQuantity)
+    assert quantity.of is not None
+    assert quantity.of([SimpleNamespace(subject=name) for name in "aab"]) == 2

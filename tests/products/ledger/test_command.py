@@ -103,10 +103,13 @@ def test_progress_counts_each_measurement_once_and_disclosures_as_they_are_found
     assert ended.code == 0, ended.err
     added = json.loads(ended.out)
     assert added["n_disclosures"] >= 3
-    line = r"measurement (\d+)/6 · 0 answers added · \d+ disclosures$"
+    line = r"measurement (\d+)/6 · (?:[023] answers|1 answer) measured · (?:1 disclosure|\d+ disclosures)$"
     numbers = [int(re.match(line, where)[1]) for where, _ in shown]
     assert numbers == sorted(numbers)
     assert numbers[0] == 1
+    # They are measured by documents at last, one by one.
+    done = [int(where.split(" · ")[1].split()[0]) for where, _ in shown]
+    assert (done[0], done[-1], sorted(done)) == (0, 3, done)
     found = [int(where.split(" · ")[2].split()[0]) for where, _ in shown]
     # Those of the first answer are shown before the last is measured.
     assert 0 < found[1] < found[-1] == added["n_disclosures"]
@@ -120,7 +123,7 @@ def test_progress_counts_each_measurement_once_and_disclosures_as_they_are_found
     # How long a log is nobody knows before its end.
     assert {left for _, left in shown} == {""}
     assert shown[0][0].startswith("measurement 1/2 or more · ")
-    assert shown[-1][0].startswith("measurement 6/6 or more · 2 answers added · ")
+    assert shown[-1][0].startswith("measurement 6/6 or more · 3 answers measured · ")
 
 
 def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:

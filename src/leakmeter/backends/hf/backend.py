@@ -13,7 +13,7 @@ from torch import Tensor
 
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.gradients import Differentiator, alike
-from leakmeter.backends.hf.lengths import end_on_side
+from leakmeter.backends.hf.lengths import TwoSides, end_on_side
 from leakmeter.backends.hf.machine import Surplus, default_memory, is_out_of_memory, machine_of
 from leakmeter.backends.hf.places import differentiable, layer_of
 from leakmeter.backends.hf.reduce import answers
@@ -229,6 +229,13 @@ class HfBackend(Backend):
         in_order = [gradients[i] for i in range(len(requests))]
         self._self_check.saw_gradients(requests, in_order)
         return in_order
+
+    @property
+    def short_length(self) -> int | None:
+        """Most tokens of a text that is computed as short ones are; None where all are computed alike, or each length
+        in its own way."""
+        side_of = self.forward.side_of
+        return side_of.length if isinstance(side_of, TwoSides) else None
 
     @property
     @override

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import torch
@@ -89,7 +88,7 @@ def side_of(config: Any, near: ShortPass, at: Callable[[int], ShortPass] | None)
         return None
     for length in lengths:
         if _FIRST < length <= furthest and not near.is_moved(at(length - 1)) and _is_as(far, at(length)):
-            return partial(_is_beyond, length)
+            return TwoSides(length)
     return lambda last: last
 
 
@@ -98,8 +97,15 @@ def end_on_side(side_of: SideOf, positions: Any, first: int, side: int) -> int:
     return next(n for n in range(first, len(positions) + 1) if side_of(int(positions[n - 1])) == side)
 
 
-def _is_beyond(length: int, last: int) -> int:
-    return int(last >= length)
+@dataclass(frozen=True, slots=True)
+class TwoSides:
+    """Two sides: texts of at most so many tokens, and longer ones."""
+
+    length: int
+
+    def __call__(self, last: int) -> int:
+        """The side of a text whose last token is at that position, from 0."""
+        return int(last >= self.length)
 
 
 def _is_as(some: ShortPass, other: ShortPass) -> bool:

@@ -15,7 +15,7 @@ from leakmeter.backends.hf.machine import is_out_of_memory
 from leakmeter.backends.hf.plain_pass import plain_logits
 from leakmeter.backends.hf.schedule import PassLimits
 from leakmeter.core.request import GradientRequest, Gradients
-from leakmeter.core.self_check import Recomputed, WrongPassError, tolerance_nats
+from leakmeter.core.self_check import Recomputed, WrongPassError, nats_apart, tolerance_nats
 from leakmeter.core.tree import Branch, Chunk
 from leakmeter.errors import ModelError
 from leakmeter.stats.arrays import IntArray
@@ -141,13 +141,13 @@ class SelfChecker:
             if not apart <= tolerance:
                 raise ModelError(
                     f"'{self._name}' gives other numbers each time it is run: two passes of the same tokens differ by "
-                    f"{apart:.3g} nats at one token, so nothing can be measured with it; look for dropout or random "
+                    f"{nats_apart(apart)} at one token, so nothing can be measured with it; look for dropout or random "
                     "routing in it, or give another model"
                 )
             raise WrongPassError(
-                f"'{self._name}' gives other numbers when a prompt is run by itself: they differ by {nats:.3g} nats at "
-                f"one token, where {dtype} explains {tolerance:g}, so nothing is reported; give another model, and "
-                "report this one as a bug",
+                f"'{self._name}' gives other numbers when a prompt is run by itself: they differ by "
+                f"{nats_apart(nats)} at one token, where {dtype} explains {tolerance:g}, so nothing is reported; "
+                "give another model, and report this one as a bug",
                 nats,
             )
         return Recomputed(len(held.rows), float(of_rows.mean()), nats)

@@ -169,7 +169,7 @@ MOST_VOCAB: Final = 1 << 19
 
 
 class AnswerError(ScoreError):
-    """An answer that cannot be right, with the server's fault (a name of `checkup.report.FAULTS`), and what was seen of
+    """An answer that cannot be right, with the server's fault (a name of `doctor.report.FAULTS`), and what was seen of
     it as a sentence."""
 
     def __init__(self, fault: str, host: str, problem: str, seen: str = "") -> None:

@@ -115,7 +115,7 @@ class OpenAi:
         return self._tokenizer.decode(prompt[n:] if tuple(prompt[:n]) == self._tokenizer.start_ids else prompt)
 
     def _ids(self, text: Any) -> tuple[int, ...]:
-        """Token ids of a text of an answer; `TypeError` where it is none (see `answered.reading`)."""
+        """Token ids of a text of an answer; `TypeError` where it is none (see `dialect.reading`)."""
         if not isinstance(text, str):
             raise TypeError("no text")
         # Tokenizers of the transformers library cannot encode for two threads at a time.

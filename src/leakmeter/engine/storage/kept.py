@@ -45,6 +45,8 @@ class _Bounded:
 
 Count = Annotated[int, _Bounded(0, MOST)]
 Amount = Annotated[float, _Bounded(0.0, float(MOST))]
+AnyAmount = Amount | Literal["Infinity"]
+"""One that may be infinite, as JSON has it."""
 Flag = Annotated[bool, _Bounded()]
 
 
@@ -133,9 +135,9 @@ class KeptSelfCheck(Record):
 
     passes: Literal["shared", "plain"]
     rows: Count = 0
-    nats: Amount = 0.0
-    largest_nats: Amount = 0.0
-    failed_nats: Amount | None = None
+    nats: AnyAmount = 0.0
+    largest_nats: AnyAmount = 0.0
+    failed_nats: AnyAmount | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

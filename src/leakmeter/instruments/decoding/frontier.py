@@ -191,7 +191,7 @@ class FrontierChoice(Record):
     """Which setting to ship by one utility; settings by their λ or ε."""
 
     verdict: str
-    """'knee', or why there is none: see `recommendation.Verdict`."""
+    """'knee', or why there is none: see `FrontierVerdict`."""
     ship: float | None
     """The knee; without one the least leaking setting where nothing speaks for another."""
     knee: float | None

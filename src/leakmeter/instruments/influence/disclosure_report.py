@@ -15,7 +15,7 @@ from leakmeter.instruments.influence.controls import ControlContext, ListCut, co
 from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
-from leakmeter.report.scale import nats_text
+from leakmeter.report.scale import nats_text, signed_cell
 from leakmeter.text.entities import shapes
 from leakmeter.text.entities.encoded import ENCODED
 from leakmeter.text.entities.fields import FIELD
@@ -269,7 +269,7 @@ def _table(
     reworded = [d for _, d in rows if not d.is_sensitive and d.relation != "copied"]
     ps = p_values([d.own_nats for d in reworded], controls) if controls else ()
     p_of = dict(zip(map(id, reworded), ps, strict=bool(ps)))
-    rows = sorted(rows, key=lambda row: (rank(row[1]), -row[1].own_nats))
+    rows = sorted(rows, key=lambda row: (rank(row[1]), -(shown_nats(row[1]) or 0.0)))
     is_judged = any(disclosure.allowed is not None for _, disclosure in rows)
     # Where nobody says who may know what, the ids of cases tell whom it went to.
     to: Literal["everywhere", "pages"] = "everywhere" if is_judged else "pages"
@@ -306,7 +306,9 @@ def _table(
 
 
 def _shaded(disclosure: Disclosure) -> b.Cell:
-    return disclosure.own_nats if disclosure.is_sensitive else b.Shaded(disclosure.own_nats, 0)
+    """What the list of cases says of it too."""
+    nats = shown_nats(disclosure)
+    return nats if nats is None or disclosure.is_sensitive else b.Shaded(nats, 0)
 
 
 def _origin(disclosure: Disclosure, p: float | None) -> b.Noted:
@@ -325,6 +327,8 @@ def _origin(disclosure: Disclosure, p: float | None) -> b.Noted:
         remarks.append(f"in {len(disclosure.sources):,} pieces")
     if disclosure.evidence == "words":
         remarks.append(_BY_WORDING)
+    elif shown_nats(disclosure) != disclosure.own_nats:
+        remarks.append(f"nats of one piece; {signed_cell(disclosure.own_nats)} of the whole context")
     if p is not None:
         remarks.append(f"p = {b.number_text(p, 'p_value')}")
     return b.Noted(origin or b.Untrusted(disclosure.source or "", 48), remarks)
@@ -349,7 +353,7 @@ def disclosed_span(
     return b.Disclosed(
         b.Untrusted(disclosure.text, _WORDS),
         b.Untrusted(kind_text(disclosure.kind), 24),
-        disclosure.own_nats,
+        disclosure.own_nats if (nats := shown_nats(disclosure)) is None else nats,
         _marked_origin(disclosure, several=several) if origin is None else origin,
         (disclosure.first_token, disclosure.last_token + 1),
         [numbers[source.piece] for source in disclosure.sources if source.piece in numbers],

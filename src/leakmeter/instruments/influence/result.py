@@ -621,6 +621,7 @@ _QUANTITIES: Final[Quantities] = (
         "it was not written.",
         lambda cases: None if (alarms := FalseAlarms.of(cases)) is None else alarms.share,
         sense="quality",
+        of=lambda cases: 0 if (alarms := FalseAlarms.of(cases)) is None else alarms.pairs,
     ),
     Quantity(
         "influence.repeated",

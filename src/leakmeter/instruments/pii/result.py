@@ -575,6 +575,7 @@ _QUANTITIES: Final[Quantities] = (
         "How many of the people have a value that the model is shown to know, at 5 % by Holm's rule among a person's "
         "values, or generates word for word from the name.",
         lambda cases: summary(cases).share_at_risk,
+        of=lambda cases: len({case.subject for case in cases}),
     ),
 )
 

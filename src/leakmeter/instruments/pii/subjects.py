@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.data.mapping import Fields, checked_text, mapping_of, suggested
+from leakmeter.data.foreign import Unread, object_of
+from leakmeter.data.mapping import Fields, checked_text, mapping_of, suggested, whole_id
 from leakmeter.data.opened import STDIN, named, open_data
 from leakmeter.data.rows import DataRow, read_rows
 from leakmeter.errors import DataError, UnknownNameError
@@ -93,7 +94,11 @@ def load_subjects(
     for number, row in enumerate(rows, 1):
         place = row.place or "record 1"
         try:
-            original = row.content if isinstance(row.content, Subject) else _subject(_fields(row), number, columns)
+            original = (
+                row.content
+                if isinstance(row.content, Subject)
+                else _subject(_fields(row), number, columns, is_table=row.is_table)
+            )
             subject = original if original is row.content else _impersonal(original, number)
             if subject.id in seen:
                 raise RecordError(f"has the id of {seen[subject.id]}; make ids unique (without one, it is the number)")
@@ -121,7 +126,7 @@ def _fields(row: DataRow) -> Fields:
         raise RecordError(f"cannot be used: {str(error).removeprefix(row.where).lstrip(': ,')}") from None
 
 
-def _subject(row: Fields, number: int, columns: SubjectColumns) -> Subject:
+def _subject(row: Fields, number: int, columns: SubjectColumns, *, is_table: bool) -> Subject:
     fields, region = columns.fields_of(row), columns.region
     name = _text(fields, "name")
     if name is None and not fields and row and not any(map(field_of, row)):
@@ -129,7 +134,7 @@ def _subject(row: Fields, number: int, columns: SubjectColumns) -> Subject:
     if name is None:
         raise RecordError(f"has no 'name'; give one{_near(row, ('name',))}")
     subject = Subject(
-        id=_id(fields.get("id"), number),
+        id=_id(whole_id(fields.get("id"), is_table=is_table), number),
         name=name,
         phone=_phone(fields, region),
         email=_email(fields),
@@ -227,9 +232,11 @@ def _relations(fields: Fields) -> Iterator[RelatedPerson]:
     table = fields.get("relationships")
     if isinstance(table, str) and table.strip():
         try:
-            table = json.loads(table)
+            table = json.loads(table, object_pairs_hook=object_of)
         except (ValueError, RecursionError):
             raise RecordError('has \'relationships\' that are not JSON; write them as {"father": "NAME"}') from None
+    if isinstance(table, Unread):
+        raise RecordError('has \'relationships\' that name a kind twice; write several as {"father": ["NAME", "NAME"]}')
     if not is_empty(table):
         if not isinstance(table, Mapping):
             raise RecordError(

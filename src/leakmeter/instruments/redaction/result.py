@@ -222,7 +222,7 @@ class RedactionResult(ContextResult):
     quantities: ClassVar = _QUANTITIES
     so_far: ClassVar = (
         SoFar("cut up to {:.0%} of a context", at("redacted_share")),
-        SoFar("{:,.0f} disclosures left", at("disclosed", "n_left"), sum),
+        SoFar("{:,.0f} disclosure{s} left", at("disclosed", "n_left"), sum),
         SoFar("{:,.0f} not reached", lambda case: not case.reached, sum),
     )
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core.record import JsonObject
-from leakmeter.data.mapping import Fields, checked_text, suggested
+from leakmeter.data.foreign import Unread, object_of
+from leakmeter.data.mapping import Fields, checked_text, suggested, whole_id
 from leakmeter.data.rows import read_rows
 from leakmeter.errors import DataError
 
@@ -98,8 +99,15 @@ def split_mapping(mapping: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
 
 def _read(source: Any, mapping: Mapping[str, str] | None, text_field: str, noun: str) -> tuple[list[Fields], str]:
     """Records, and what messages call their source."""
-    records: list[Fields] = [row.fields for row in read_rows(source, mapping=mapping, text_field=text_field)]
+    rows = read_rows(source, mapping=mapping, text_field=text_field)
+    records: list[Fields] = [_with_whole_id(row.fields, is_table=row.is_table) for row in rows]
     return records, f"'{source}'" if isinstance(source, str | Path) else noun
+
+
+def _with_whole_id(fields: Fields, *, is_table: bool) -> Fields:
+    return {
+        name: whole_id(value, is_table=is_table) if name.lower() == "id" else value for name, value in fields.items()
+    }
 
 
 def queries_of(records: Iterable[Fields], source: str) -> tuple[Query, ...]:
@@ -185,9 +193,11 @@ def _answer(fields: Fields, where: str) -> str | None:
 def _answers(value: object, where: str) -> tuple[ClosedAnswer, ...]:
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
-            value = json.loads(value)
+            value = json.loads(value, object_pairs_hook=object_of)
         except (ValueError, RecursionError):
             raise DataError(f"{where}: 'answers' looks like JSON but is not valid") from None
+        if isinstance(value, Unread):
+            checked_text(value, "answers", where)
     if _none(value):
         return ()
     if isinstance(value, str):

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,7 +37,7 @@ from typing import Final, TypeVar
 
 from leakmeter.core.files import parsed_toml, read_text
 from leakmeter.core.record import JsonObject
-from leakmeter.data.mapping import checked_text, unused
+from leakmeter.data.mapping import checked_text, parsed_json, unused
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase
 
@@ -320,12 +319,7 @@ def _published_names(value: object, where: str) -> EntityNames:
 
 
 def _objects(path: Path, noun: str) -> JsonObject:
-    try:
-        value = json.loads(read_text(path, noun))
-    except json.JSONDecodeError as error:
-        raise DataError(f"{noun} '{path}' is not JSON: {error.msg} at character {error.pos + 1:,}") from None
-    except (RecursionError, ValueError):
-        raise DataError(f"{noun} '{path}' is JSON nested too deep, or with a number too long, to be read") from None
+    value = parsed_json(read_text(path, noun), f"{noun} '{path}'")
     if not isinstance(value, dict):
         raise DataError(f"{noun} '{path}' is no object of relations by name")
     return {_checked_name(name, "the name of a relation", f"{noun} '{path}'"): value[name] for name in value}

@@ -28,6 +28,7 @@ from leakmeter.backends.served.dialect import (
 )
 from leakmeter.backends.served.load import TEXTS, has_tokenizer
 from leakmeter.backends.served.noise import measured_noise
+from leakmeter.core.plain import counted
 from leakmeter.products.doctor.probes import DoctorProbes
 from leakmeter.products.doctor.report import FAULTS
 from leakmeter.products.doctor.result import DoctorAgainst, DoctorNoise, DoctorSpeed, Status
@@ -104,6 +105,11 @@ class Examined:
             for request in self.scored
         ]
 
+    @cached_property
+    def in_process(self) -> DoctorNoise:
+        """Noise of a model in this process."""
+        return _noise_in_process(self)
+
     def first_probe(self) -> list[FloatArray]:
         """Answers to the first probe, asked three times."""
         return [self.score(self.probes.scored[0]) for _ in range(3)]
@@ -149,8 +155,8 @@ def places(examined: Examined) -> DoctorFinding:
     if (wrong := _one_by_one(examined)) or (wrong := _last_token_matters(examined)):
         if not examined.subject.is_local:
             return wrong
-        # No server mixes rows up here: it is our own passes that go wrong.
-        return bad("wrong_passes", wrong.sentence.removeprefix(FAULTS[wrong.fault or ""][0]).strip())
+        # No server mixes rows up here: it is our own passes that go wrong, or a model that tells lengths apart.
+        return _wrong_here(examined, wrong.sentence.removeprefix(FAULTS[wrong.fault or ""][0]).strip())
     sentence = "Tokens scored one by one have the same log-probabilities as together"
     if not examined.subject.dialect.abilities().samples:
         return DoctorFinding(f"{sentence}.")
@@ -168,6 +174,30 @@ def places(examined: Examined) -> DoctorFinding:
         return bad("off_by_one", f"Generated and then scored, tokens differ by {_nats(fmean(gaps))} on average.")
     within = _nats(max(gaps))
     return DoctorFinding(f"{sentence}, and generated tokens have the same as when they are scored (within {within}).")
+
+
+def _wrong_here(examined: Examined, seen: str) -> DoctorFinding:
+    """What is wrong with a model in this process: where passes that share work agree, it is not they."""
+    noise = examined.in_process
+    if max(noise.repeat_nats, noise.order_nats, noise.batch_nats, noise.cache_nats or 0.0) > _WRONG:
+        found = bad("wrong_passes", seen)
+        return replace(found, advice=_OF_WRONG_PASSES) if _is_exact(examined) else found
+    found = bad("lengths", seen)
+    dialect = examined.subject.dialect
+    if not isinstance(dialect, InProcess) or (length := dialect.short_length) is None:
+        return found
+    sentence = f"It computes texts of more than {counted(length, 'token')} otherwise than shorter ones (LongRoPE)."
+    return replace(
+        found,
+        sentence=f"{found.sentence} {sentence}",
+        advice=f"Measure where prompt and response together have at most {counted(length, 'token')}, or where the "
+        "prompt alone has more; or give another model.",
+    )
+
+
+def _is_exact(examined: Examined) -> bool:
+    """Whether a model in this process computes with as many digits as there are."""
+    return (examined.subject.settings or {}).get("precision") in ("float32", "float64")
 
 
 def _one_by_one(examined: Examined) -> DoctorFinding | None:
@@ -304,7 +334,7 @@ def noise(examined: Examined) -> DoctorFinding:
     """(6) How far circumstances move a log-probability, and which do."""
     connection = examined.subject.connection
     if connection is None:
-        examined.noise = _noise_in_process(examined)
+        examined.noise = examined.in_process
     elif _one_by_one(examined):
         return DoctorFinding("Not measured: tokens scored alone have log-probabilities of other positions.", "skipped")
     else:
@@ -318,7 +348,7 @@ def noise(examined: Examined) -> DoctorFinding:
             floor_nats=server_noise.nats,
             response_floor_nats=max(server_noise.nats, server_noise.response_nats or 0.0),
         )
-    return _noise_found(examined.noise, is_local=connection is None)
+    return _noise_found(examined, examined.noise, is_local=connection is None)
 
 
 def _noise_in_process(examined: Examined) -> DoctorNoise:
@@ -354,6 +384,8 @@ _CAUSES_HERE: Final = {
     "split": "Give --dtype float32, or ignore influences below the floor.",
 }
 """What to do about noise of a model in this process, where it is not what one does about wrong passes."""
+_OF_WRONG_PASSES: Final = "Give another model, and report this one as a bug."
+"""What to do about these where the numbers have all digits."""
 _CAUSES: Final = {
     "repeat": ("the same request again", "Keep others off the server during a run, or turn on deterministic kernels."),
     "order": ("the order of requests", "Ask without the prefix cache where numbers matter more than time."),
@@ -366,7 +398,7 @@ _CAUSES: Final = {
 }
 
 
-def _noise_found(noise: DoctorNoise, *, is_local: bool) -> DoctorFinding:
+def _noise_found(examined: Examined, noise: DoctorNoise, *, is_local: bool) -> DoctorFinding:
     nats = {name: getattr(noise, f"{name}_nats") for name in _CAUSES}
     most: dict[str, float] = {name: value for name, value in nats.items() if value is not None}
     causes = "; ".join(f"{_CAUSES[name][0]} {_nats(value)}" for name, value in most.items())
@@ -378,8 +410,10 @@ def _noise_found(noise: DoctorNoise, *, is_local: bool) -> DoctorFinding:
     if noise.floor_nats <= _QUIET:
         return DoctorFinding(sentence)
     if is_local and noise.floor_nats > _WRONG:
-        return bad("wrong_passes", sentence)
+        return _wrong_here(examined, sentence)
     advice = _CAUSES_HERE.get(worst, FAULTS["wrong_passes"][1]) if is_local else _CAUSES[worst][1]
+    if is_local and _is_exact(examined):
+        advice = {"split": "Ignore influences below the floor."}.get(worst, _OF_WRONG_PASSES)
     fault = "unstable" if noise.repeat_nats > _QUIET else None
     return DoctorFinding(f"{sentence} Ignore influences below that.", "note", fault, advice)
 

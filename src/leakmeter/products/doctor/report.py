@@ -45,6 +45,11 @@ FAULTS: Final[dict[str, tuple[str, str]]] = {
         "It returns fewer of a row's likeliest tokens than requested.",
         "Raise the server's limit (vLLM: --max-logprobs).",
     ),
+    "lengths": (
+        "Its numbers depend on how many tokens are computed at once by far more than rounding does: a token has "
+        "another log-probability alone, behind those before it, than within its response.",
+        "Give another model.",
+    ),
     "missing_rows": ("Rows of log-probabilities are missing: it returns fewer rows than it was sent tokens.", UPDATE),
     "nan": (
         "It returns NaN for a log-probability.",
@@ -153,7 +158,12 @@ def report(
 
 def _blocks(result: DoctorResult) -> Iterator[Block]:
     yield Headline(result.verdict, "good" if result.is_sound else "bad")
-    todo = [(first_sentence(check.found), check.advice) for check in result.checks if check.advice]
+    # Two checks may find one fault.
+    todo = list(
+        dict.fromkeys(
+            (first_sentence(check.found).removesuffix("."), check.advice) for check in result.checks if check.advice
+        )
+    )
     if todo:
         yield Advice(todo)
     yield Table(

@@ -60,6 +60,12 @@ class InProcess:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
+    @property
+    def short_length(self) -> int | None:
+        """Most tokens of a text that the model computes as short ones; None where it computes all alike."""
+        length: int | None = getattr(self.backend, "short_length", None)
+        return length
+
     def describe(self) -> Served:
         return Served(self.backend.name, self.backend.weights_sha256, None, self.backend.window, None)
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from leakmeter.core.quantity import COUNTED, AnyQuantity, Check, Counterexample, Number, RunQuantity
+from leakmeter.core.quantity import COUNTED, AnyQuantity, Check, Counterexample, RunQuantity
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.overriding import override
 from leakmeter.products.gate.gate_words import (
@@ -101,10 +101,10 @@ def _check(
     if isinstance(quantity, RunQuantity):
         if named is not None:
             raise UsageError(f"{quantity.name} belongs to the run as a whole; leave out '.{named}'")
-        whole = quantity.compute(run.cases)
-        if whole is None:
+        observed = quantity.number(run.cases)
+        if observed is None:
             raise _no_case_has(quantity, number, run)
-        observed, holds = Number(whole, None, quantity.unit, len(run.cases)), bound.allows(whole)
+        holds = bound.allows(observed.value)
         found = found_text(bound.name, observed)
         sentence = bound_sentence(found, observed, bound.operator, bound.limit, is_within=holds, holds=holds)
         return Check(*about, holds, observed, 0, sentence)
@@ -134,7 +134,9 @@ def _check(
         allowed = allowed_text(bound.operator, bound.limit)
         sentence = f"{counted_text(quantity, observed, known_values, allowed)}{f'; {unknown}' if unknown else ''}."
     elif unknown:
-        sentence = undecided_sentence(found_text(bound.name, observed, how), bound.operator, bound.limit, unknown)
+        sentence = undecided_sentence(
+            found_text(bound.name, observed, how), observed, bound.operator, bound.limit, unknown
+        )
     else:
         sentence = bound_sentence(
             found_text(bound.name, observed, how), observed, bound.operator, bound.limit,

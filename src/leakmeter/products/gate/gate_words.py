@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 from xml.etree import ElementTree
 
-from leakmeter.core.plain import counted, excerpt, n_listed
-from leakmeter.core.quantity import COUNTED, SHARE_OF_CASES, Check, Counterexample, Number, Quantity
+from leakmeter.core.plain import counted, excerpt, n_listed, plural
+from leakmeter.core.quantity import COUNTED, SHARE, SHARE_OF_CASES, Check, Counterexample, Number, Quantity
 from leakmeter.core.record import JsonObject
-from leakmeter.report.scale import nats_in, nats_text
+from leakmeter.report.scale import nats_in, nats_text, percent
 from leakmeter.stats.aggregates import EXTREMES
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
@@ -44,11 +44,49 @@ def value_text(number: Number) -> str:
 
 
 def found_text(name: str, number: Number, how: str = "") -> str:
-    """What a bound is held against. Of a largest or smallest one it says so, so that nobody reads it as a sum."""
+    """What a bound is held against. Of a largest or smallest one it says so, so that nobody reads it as a sum. A share
+    is in percent: '71 % of 14 people'."""
+    is_share = number.unit.startswith(SHARE)
     if how not in EXTREMES:
-        return f"{name} is {number_text(number)}"
+        return f"{name} is {_share_text(number) if is_share else number_text(number)}"
     which = "the largest" if how == "max" else "the smallest"
-    return f"{name} is {value_text(number)} {number.unit}, {which} of {counted(number.n, 'case')}"
+    value = f"{_percent_in(number)} of {_shared(number)}" if is_share else f"{value_text(number)} {number.unit}"
+    return f"{name} is {value}, {which} of {counted(number.n, 'case')}"
+
+
+def _share_text(number: Number) -> str:
+    """'71 % of 14 people', '67 % [39, 86] of 12 cases', or '12 % of tokens over 3 cases'."""
+    few = "" if number.extremes is None else ", too few for an interval"
+    if number.n_shared is not None or number.unit == SHARE_OF_CASES:
+        n = number.n if number.n_shared is None else number.n_shared
+        one = {"people": "person"}.get(_shared(number), _shared(number).removesuffix("s"))
+        return f"{_percent_in(number)} of {n:,} {plural(n, one, _shared(number))}{few}"
+    return f"{_percent_in(number)} of {_shared(number)} over {counted(number.n, 'case')}{few}"
+
+
+def _shared(number: Number) -> str:
+    """What a share is one of: 'people'."""
+    return number.unit.removeprefix(SHARE)
+
+
+def _percent_in(number: Number) -> str:
+    """A share in percent, with its interval or its ends."""
+    least = "at least " if number.is_lower_bound else ""
+    ends = "" if number.extremes is None else f" ({' to '.join(map(_percent, number.extremes))})"
+    interval = "" if number.interval is None else f" [{', '.join(map(_percent, number.interval))}]"
+    return f"{least}{_percent(number.value)}{interval}{ends}"
+
+
+def _percent(share: float) -> str:
+    """None and all are said as such; what is near to them is not rounded to them."""
+    if not math.isfinite(share):
+        return nats_text(share)
+    return f"{100 * share:.0f}\u00a0%" if share in (0.0, 1.0) else percent(share)
+
+
+def _limit(number: Number, limit: float) -> str:
+    """What is asked, in the unit that the number is told in."""
+    return f"{100 * limit:.10g}\u00a0%" if number.unit.startswith(SHARE) else f"{limit:.12g}"
 
 
 def counted_text(quantity: Quantity, number: Number, values: FloatArray, allowed: str) -> str:
@@ -79,23 +117,22 @@ def bound_sentence(
     """`found` is a `found_text`. A bound that holds may ask for more than a value within it: for an interval, if it
     `has_interval`, which a number that is a lower bound does not show."""
     if holds:
-        return f"{found}: {_WITHIN[operator]} {limit:.12g}, as asked."
+        return f"{found}: {_WITHIN[operator]} {_limit(number, limit)}, as asked."
     if not is_within:
-        return f"{found}: {_BEYOND[operator]} {limit:.12g}."
+        return f"{found}: {_BEYOND[operator]} {_limit(number, limit)}."
     if not has_interval:
         extreme = "maximum" if operator in ("<=", "<") else "minimum"
         of_many = "equal numbers have" if math.isfinite(number.value) else "infinite numbers have"
         few = "one case has" if number.n == 1 else "so few cases have"
         why = few if number.n < FEWEST_FOR_INTERVAL else of_many
-        return (
-            f"{found}: {_WITHIN[operator]} {limit:.12g}, but {why} no interval to check; bound the {extreme} instead."
-        )
-    return f"{found}: {_WITHIN[operator]} {limit:.12g}, but not all of its interval."
+        within = f"{_WITHIN[operator]} {_limit(number, limit)}"
+        return f"{found}: {within}, but {why} no interval to check; bound the {extreme} instead."
+    return f"{found}: {_WITHIN[operator]} {_limit(number, limit)}, but not all of its interval."
 
 
-def undecided_sentence(found: str, operator: str, limit: float, undecided: str) -> str:
+def undecided_sentence(found: str, number: Number, operator: str, limit: float, undecided: str) -> str:
     """`undecided` is an `undecided_text`."""
-    return f"{found}, and whether it is {_WITHIN[operator]} {limit:.12g} is undecided: {undecided}."
+    return f"{found}, and whether it is {_WITHIN[operator]} {_limit(number, limit)} is undecided: {undecided}."
 
 
 def undecided_text(n_lower: int, why: str, advice: str) -> str:

@@ -223,9 +223,11 @@ class _Work:
         self.watch.expect(n, goes_on=self.goes_on)
         self.show()
 
-    def show(self, spans: Sequence[JsonObject] = ()) -> None:
+    def show(self, n_measured: int = 0, spans: Sequence[JsonObject] = ()) -> None:
+        """Show how many answers of this batch are measured, and their spans, with those of the batches before."""
         n_disclosures = self.outcome.n_disclosures + _n_spans(spans)
-        self.watch.show({"{:,.0f} answers added": self.outcome.n_added, "{:,.0f} disclosures": n_disclosures})
+        n_measured += self.outcome.n_measured
+        self.watch.show({"{:,.0f} answer{s} measured": n_measured, "{:,.0f} disclosure{s}": n_disclosures})
 
 
 def _n_spans(disclosures: Sequence[JsonObject]) -> int:
@@ -326,6 +328,7 @@ def measured(
     result = MeasuredAnswers(rows)
     of_event: dict[int, dict[str, str]] = {number: {} for number in range(len(answers))}
     new: set[int] = set()
+    n_done = 0
     at: dict[float, list[int]] = {}
     for number, answer in enumerate(answers):
         at.setdefault(flags.scored_at(answer), []).append(number)
@@ -357,8 +360,10 @@ def measured(
                     entities[first[key]] = [span for span in texts["spans"] if span["entity"] is not None]
                 else:
                     rows["disclosures"] += _disclosures(ledger, key, part, todo[key], entities[first[key]])
+                    # The other unit was measured before.
+                    n_done += 1
                     if work is not None:
-                        work.show(rows["disclosures"])
+                        work.show(n_done, rows["disclosures"])
                 scored[key] = _n_tokens(part)
             new |= {first[key] for key in prepared.ids}
             for number, key in keys.items():
