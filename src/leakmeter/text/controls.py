@@ -18,11 +18,11 @@ those that say it are no controls for it (`words_of_some`).
 from __future__ import annotations
 
 import hashlib
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
-from typing import Final
+from typing import Final, overload
 from zlib import crc32
 
 import numpy as np
@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import FEW_CASES
+from leakmeter.overriding import override
 from leakmeter.text import matching
 from leakmeter.text.entities import values
 from leakmeter.text.entities.packs import pack
@@ -45,6 +46,8 @@ _LEAST_SHARE: Final = 0.25
 _LEAST_CHARACTERS: Final = 200
 _NEIGHBOURS: Final = 32
 """Cases in a row of a large log that may be held against the same contexts."""
+_HELD: Final = 2 * (_LOOKED_AT + _NEIGHBOURS)
+"""Contexts whose words are held."""
 _PREFERRED: Final = 1.5
 """How much more alike another context has to be than one that a neighbour is held against."""
 _LAST: Final = 6
@@ -96,17 +99,79 @@ def _has(hashes: _Hashes, sought: _Hashes) -> npt.NDArray[np.bool_]:
     return np.isin(sought, hashes, assume_unique=True)
 
 
-def with_controls(cases: Sequence[Case], n: int, *, region: str, packs: Sequence[str] = ()) -> list[Case]:
-    """The cases, each with at most n controls; fewer where the others share too much with its answer."""
-    contexts = [_Context(case.context_documents) for case in cases]
-    n_neighbours = _NEIGHBOURS if len(cases) > FEW_CASES else 1
-    out: list[Case] = []
-    for first in range(0, len(cases), n_neighbours):
-        others = _Others.drawn(first, cases, contexts)
-        for number in range(first, min(first + n_neighbours, len(cases))):
-            chosen = _controls(number, cases, contexts, others, n, region, packs)
-            out.append(replace(cases[number], control_contexts=chosen))
-    return out
+class WithControls(Sequence[Case]):
+    """The cases, each with at most n controls; fewer where the others share too much with its answer.
+
+    They are chosen when a case is asked for, after those of the neighbours before it. Of each case it is kept which
+    they are, and texts are put together again: those of a large log would fill the memory.
+    """
+
+    def __init__(self, cases: Sequence[Case], n: int, *, region: str, packs: Sequence[str] = ()) -> None:
+        self._cases, self._n, self._region, self._packs = cases, n, region, packs
+        self._n_neighbours = _NEIGHBOURS if len(cases) > FEW_CASES else 1
+        self._others: dict[int, _Others] = {}
+        self._chosen: dict[int, list[tuple[_Chosen, ...]]] = {}
+        """Of neighbours, by the number of the first, as far as one was asked for."""
+        self._contexts = _Contexts(cases)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    @overload
+    def __getitem__(self, at: int) -> Case: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Case]: ...
+
+    @override
+    def __getitem__(self, at: int | slice) -> Case | list[Case]:
+        if isinstance(at, slice):
+            return [self._at(number) for number in range(*at.indices(len(self)))]
+        return self._at(range(len(self))[at])
+
+    def _at(self, number: int) -> Case:
+        first = number - number % self._n_neighbours
+        chosen = self._chosen.setdefault(first, [])
+        if number - first >= len(chosen):
+            others = self._others.pop(first, None) or _Others.drawn(first, self._cases, self._contexts)
+            given = self._cases, self._contexts, others, self._n, self._region, self._packs
+            chosen += [_controls(missing, *given) for missing in range(first + len(chosen), number + 1)]
+            if len(chosen) < self._n_neighbours:
+                self._others[first] = others
+        documents = tuple(one.document(self._cases) for one in chosen[number - first])
+        return replace(self._cases[number], control_contexts=documents)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A control: documents of another case."""
+
+    number: int
+    kept: tuple[int, ...]
+    """Which of that case's documents."""
+
+    def document(self, cases: Sequence[Case]) -> Document:
+        case = cases[self.number]
+        documents = case.context_documents
+        return Document(case.id, SEPARATOR.join(documents[at].text for at in self.kept))
+
+
+class _Contexts:
+    """Contexts of cases by their numbers. As many are held as are asked for about some neighbours, so that words of a
+    whole log are not."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self._cases = cases
+        self._held: OrderedDict[int, _Context] = OrderedDict()
+
+    def __getitem__(self, number: int) -> _Context:
+        if number not in self._held:
+            self._held[number] = _Context(self._cases[number].context_documents)
+            if len(self._held) > _HELD:
+                self._held.popitem(last=False)
+        self._held.move_to_end(number)
+        return self._held[number]
 
 
 @dataclass(frozen=True)
@@ -120,7 +185,7 @@ class _Others:
     """Ids of those that neighbours were held against last."""
 
     @classmethod
-    def drawn(cls, first: int, cases: Sequence[Case], contexts: Sequence[_Context]) -> _Others:
+    def drawn(cls, first: int, cases: Sequence[Case], contexts: _Contexts) -> _Others:
         """For the neighbours from the first on."""
         name = f"controls\0{SEED}\0{first}\0{cases[first].id}"
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
@@ -136,12 +201,12 @@ class _Others:
 def _controls(
     number: int,
     cases: Sequence[Case],
-    contexts: Sequence[_Context],
+    contexts: _Contexts,
     others: _Others,
     n: int,
     region: str,
     packs: Sequence[str],
-) -> tuple[Document, ...]:
+) -> tuple[_Chosen, ...]:
     case, own = cases[number], contexts[number]
     said = np.setdiff1d(own.phrases, others.boilerplate, assume_unique=True)
     known: list[_Hashes] = []
@@ -150,25 +215,26 @@ def _controls(
         recognised = pack.places(own.text, packs) if packs else ()
         found = values.find(case.response, own.text, case.query, region=region, recognised=recognised)
         known = [_hashed(case.response[value.start : value.end])[0] for value in found]
-    usable: list[tuple[float, Document]] = []
+    usable: list[tuple[float, str, _Chosen]] = []
     least = max(min(_LEAST_SHARE * len(own.text), _LEAST_CHARACTERS), 1)
     for other in others.numbers:
         if other == number:
             continue
-        text = _left_of(contexts[other], own, said, known)
+        kept = _left_of(contexts[other], own, said, known)
+        text = SEPARATOR.join(contexts[other].documents[at].text for at in kept)
         if len(text) >= least:
             # Less than half as long, it can say less; a longer one is cut.
             likeness = _likeness(own, contexts[other]) * min(1.0, 2 * len(text) / max(len(own.text), 1))
             likeness *= _PREFERRED if cases[other].id in others.taken else 1.0
-            usable.append((-likeness, Document(cases[other].id, text)))
+            usable.append((-likeness, text, _Chosen(other, kept)))
     usable.sort(key=lambda one: one[0])
-    chosen: dict[str, Document] = {}
-    for _, document in usable:
-        if document.text not in {taken.text for taken in chosen.values()}:
-            chosen.setdefault(document.name, document)
-    controls = tuple(chosen.values())[:n]
-    others.taken.extend(control.name for control in controls)
-    return controls
+    chosen: dict[str, tuple[str, _Chosen]] = {}
+    for _, text, control in usable:
+        if text not in {taken for taken, _ in chosen.values()}:
+            chosen.setdefault(cases[control.number].id, (text, control))
+    names = list(chosen)[:n]
+    others.taken.extend(names)
+    return tuple(chosen[name][1] for name in names)
 
 
 def words_of_some(controls: Sequence[Document], response: str | None) -> dict[str, list[int]]:
@@ -201,17 +267,16 @@ def _likeness(one: _Context, other: _Context) -> float:
     return n_both / max(len(one.words) + len(other.words) - n_both, 1)
 
 
-def _left_of(context: _Context, own: _Context, said: _Hashes, known: Sequence[_Hashes]) -> str:
-    """The text of a context without documents that are the case's own, or have what its answer says."""
+def _left_of(context: _Context, own: _Context, said: _Hashes, known: Sequence[_Hashes]) -> tuple[int, ...]:
+    """Which documents of a context are not the case's own, and have nothing that its answer says."""
     own_documents = [hashed for hashed in own.hashed if len(hashed[0])]
-    kept = [
-        document.text
-        for document, (words, phrases) in zip(context.documents, context.hashed, strict=True)
+    return tuple(
+        at
+        for at, (words, phrases) in enumerate(context.hashed)
         if not any(map(partial(_is_same, (words, phrases)), own_documents))
         and not _has(phrases, said).any()
         and not any(_has(words, value).all() for value in known if len(value))
-    ]
-    return SEPARATOR.join(kept)
+    )
 
 
 def _is_same(one: tuple[_Hashes, _Hashes], other: tuple[_Hashes, _Hashes]) -> bool:
