@@ -12,7 +12,20 @@ from typing import Any
 
 import pytest
 from benchmarks import __main__ as program
-from benchmarks import architectures, base, int8, intervals, jobs, log, many, pages, pii_origins, scenarios, store, traces
+from benchmarks import (
+    architectures,
+    base,
+    int8,
+    intervals,
+    jobs,
+    log,
+    many,
+    pages,
+    pii_origins,
+    scenarios,
+    store,
+    traces,
+)
 from benchmarks.disclosures import run as disclosures
 from benchmarks.random_models import random_backend
 
