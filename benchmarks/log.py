@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +31,9 @@ from leakmeter.text.build import PromptSettings
 NAME: Final = "log"
 TINY: Final = {"n": 45, "model": "toy"}
 WAYS: Final = ("steps", "complete")
+_LOOK_SECONDS: Final = 0.2
+_SINGLE: Final = re.compile(r"cases-[0-9]+\.json")
+"""Texts of one part; others are of several that were put together."""
 LEAKING: Final = 20
 """Of so many answers one discloses something."""
 _FIRST: Final = (
@@ -138,7 +143,7 @@ def compared(model: str, data: Path) -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as name:
         found = {}
         for way in WAYS:
-            row, found[way] = _measured(model, data, Path(name) / way, is_complete=way == "complete")
+            row, found[way], _ = _measured(model, data, Path(name) / way, is_complete=way == "complete")
             yield {"way": way, "answers": len(found[way]), **row}
         by_steps, everything = (found[way] for way in WAYS)
         differ = [id_ for id_ in everything if by_steps[id_] != everything[id_]]
@@ -166,10 +171,12 @@ def rows(model: str, *, n: int = 1000, seed: int = 0, complete: bool = False) ->
         data.write_text("".join(f"{json.dumps(answer.record)}\n" for answer in planted), encoding="utf-8")
         found = {}
         for way in WAYS if complete else WAYS[:1]:
-            row, found[way] = _measured(model, data, folder / way, is_complete=way == "complete")
+            row, found[way], done_s = _measured(model, data, folder / way, is_complete=way == "complete")
             named = sum(_is_found(answer, found[way]) for answer in planted if answer.leaked)
             others = sum(bool(found[way][answer.record["id"]]) for answer in planted if answer.leaked is None)
             n_leaks = sum(answer.leaked is not None for answer in planted)
+            leaking = [answer.record["id"] for answer in planted if answer.leaked]
+            row["first_finding_s"] = min((done_s[id_] for id_ in leaking if found[way][id_]), default=None)
             row |= {"least_tokens": n_least, "times_least": row["tokens"] / n_least}
             yield {"way": way, "answers": n, **row, "leaks": n_leaks, "leaks_found": named, "others_flagged": others}
         if complete:
@@ -192,15 +199,25 @@ def _is_found(answer: Answer, found: dict[str, list[tuple[str, ...]]]) -> bool:
 
 def _measured(
     model: str, data: Path, out: Path, *, is_complete: bool
-) -> tuple[dict[str, Any], dict[str, list[tuple[str, ...]]]]:
+) -> tuple[dict[str, Any], dict[str, list[tuple[str, ...]]], dict[str, float]]:
+    """Counts, what each answer disclosed, and after how many seconds it was written."""
     command = [sys.executable, "-m", "leakmeter", "influence", "--data", str(data), "--model", model, "--out", str(out)]
     command += ["--no-cache", *(["--complete"] if is_complete else [])]
-    started = time.perf_counter()
+    started, started_at = time.perf_counter(), time.time()
     environment = {**os.environ, "LEAKMETER_CONFIG": str(out.parent / "config")}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    seconds = time.perf_counter() - started
-    if ended.returncode:
-        raise SystemExit(ended.stderr.splitlines()[-1])
+    done_at: dict[str, float] = {}
+    seen: set[Path] = set()
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(command, env=environment, stdout=said, stderr=said) as process,
+    ):
+        while process.poll() is None:
+            _note_done(out, done_at, seen)
+            time.sleep(_LOOK_SECONDS)
+        seconds = time.perf_counter() - started
+        if process.returncode:
+            said.seek(0)
+            raise SystemExit(said.read().splitlines()[-1])
     (directory,) = (path for path in out.iterdir() if path.is_dir())
     results = list(leakmeter.load_run(directory))
     own = sum(result.cost.tree_tokens for result in results)
@@ -219,7 +236,20 @@ def _measured(
         result.id: sorted((d.text, d.kind, *d.documents) for d in result.disclosed if d.is_sensitive)
         for result in results
     }
-    return row, found
+    done_s = {result.id: done_at.get(result.id, started_at + seconds) - started_at for result in results}
+    return row, found, done_s
+
+
+def _note_done(out: Path, done_at: dict[str, float], seen: set[Path]) -> None:
+    """When each case was written, while files of single parts are there: they are put together later."""
+    for path in sorted(out.glob("*/cases-*.json")):
+        if path in seen or not _SINGLE.fullmatch(path.name):
+            continue
+        seen.add(path)
+        with suppress(FileNotFoundError):
+            at = path.stat().st_mtime
+            for case in json.loads(path.read_bytes()):
+                done_at.setdefault(case["id"], at)
 
 
 def _rule(drawn: random.Random, number: int) -> str:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import leakmeter
 from leakmeter.cli import main
+from leakmeter.commands.options import RunOptions
 from leakmeter.commands.time_limit import Order, TimeLimit
+from leakmeter.core.backend import Backend
 from leakmeter.core.case import Case, Document
+from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.telling import telling
 from leakmeter.stats.hypergeometric import upper_limit
@@ -124,3 +129,57 @@ def test_a_budget_is_for_logs_alone(capsys: pytest.CaptureFixture[str], tmp_path
         main(words)
     assert ended.value.code == 2
     assert "--budget is for influence of a log" in capsys.readouterr().err
+
+
+def test_time_is_counted_from_the_beginning_of_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that takes longer to load than the limit leaves time for one case."""
+    usual = RunOptions.load_backend
+
+    def slow(run: RunOptions) -> Backend:
+        time.sleep(0.3)
+        return usual(run)
+
+    monkeypatch.setattr(RunOptions, "load_backend", slow)
+    words = ("--data", str(_log(tmp_path / "log.jsonl", 44)), "--out", str(tmp_path / "runs"))
+    out, _ = _run(capsys, *words, "--budget", "0.3s")
+    assert "Only 1 of 44 responses were looked at within 0.3s." in " ".join(out.split())
+
+
+def test_the_worst_comes_first_without_a_limit_too_and_results_are_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    log = _log(tmp_path / "log.jsonl", 120)
+    words = ("influence", "--model", "toy", "--data", str(log))
+    write, written = RunDirectory.write_part, list[list[str]]()
+
+    def write_two(self: RunDirectory, number: int, cases: Any, measurements: Any) -> None:
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        write(self, number, cases, measurements)
+        written.append([case["id"] for case in cases])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunDirectory, "write_part", write_two)
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--out", str(tmp_path / "worst")])
+    assert ended.value.code == 130
+    # The first part measures noise; then comes the answer that leaks, alone.
+    assert written[0][0] == "r0"
+    assert written[1] == ["r119"]
+    shown = capsys.readouterr().out
+    assert f"Interrupted: {len(written[0]) + 1} of 120 cases are measured" in " ".join(shown.split())
+    assert "555-01119" in shown
+    # The run goes on and is finished in another order than one whose lines are printed in the order of the data.
+    first, _ = _run(capsys, *words[3:], "--out", str(tmp_path / "worst"))
+    _run(capsys, *words[3:], "--out", str(tmp_path / "data"), "--json")
+    again, _ = _run(capsys, *words[3:], "--out", str(tmp_path / "data"))
+    assert first == again
+    (worst,), (in_order,) = ([*(tmp_path / name).glob("influence-*")] for name in ("worst", "data"))
+    assert worst.name == in_order.name
+    for path in in_order.glob("measurements-*"):
+        assert (worst / path.name).read_bytes() == path.read_bytes()
+    by_order = [[case.to_dict() | {"cost": None} for case in leakmeter.load_run(run)] for run in (worst, in_order)]
+    assert by_order[0] == by_order[1]

@@ -12,7 +12,20 @@ from typing import Any
 
 import pytest
 from benchmarks import __main__ as program
-from benchmarks import architectures, base, int8, intervals, jobs, many, pages, pii_origins, scenarios, store, traces
+from benchmarks import (
+    architectures,
+    base,
+    int8,
+    intervals,
+    jobs,
+    log,
+    many,
+    pages,
+    pii_origins,
+    scenarios,
+    store,
+    traces,
+)
 from benchmarks.disclosures import run as disclosures
 from benchmarks.random_models import random_backend
 
@@ -89,7 +102,7 @@ def test_a_peer_that_is_not_installed_is_left_out(
 @pytest.mark.parametrize(
     "words",
     [
-        *((one.NAME,) for one in (architectures, int8, jobs, many, pages, pii_origins, store, traces)),
+        *((one.NAME,) for one in (architectures, int8, jobs, log, many, pages, pii_origins, store, traces)),
         *((disclosures.NAME, "--part", "late", "--seed", "7"), ("fisher", "--pairs", "1")),
         (intervals.NAME, "--out", "."),
     ],

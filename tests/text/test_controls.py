@@ -14,7 +14,7 @@ from leakmeter.core.item import IRRELEVANT
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
-from leakmeter.text.controls import shortened, with_controls
+from leakmeter.text.controls import WithControls, shortened
 
 NAMES = ("Anna Ek", "Bo Lind", "Cora Alm", "Dan Ruiz", "Eva Noll", "Fay Orr")
 
@@ -28,7 +28,7 @@ def case(number: int, text: str, response: str | None = "I cannot say.") -> Case
 
 
 def controls_of(cases: list[Case], n: int = 3) -> dict[str, list[str]]:
-    return {one.id: [control.name for control in one.control_contexts] for one in with_controls(cases, n, region="US")}
+    return {one.id: [control.name for control in one.control_contexts] for one in WithControls(cases, n, region="US")}
 
 
 def test_each_case_has_others_and_never_itself() -> None:
@@ -56,7 +56,7 @@ def test_a_document_of_two_cases_is_a_source_of_both() -> None:
         for i, name in enumerate(NAMES[:2])
     ]
     cases += [case(i, record(name)) for i, name in enumerate(NAMES[2:], 2)]
-    for one in with_controls(cases, 9, region="US")[:2]:
+    for one in WithControls(cases, 9, region="US")[:2]:
         assert len(one.control_contexts) == 5
         assert not any("forty days" in control.text for control in one.control_contexts)
     # The same text in all cases leaves no other context.
@@ -116,9 +116,9 @@ def test_where_nothing_else_is_left_a_control_is_of_the_same_tenant() -> None:
 
 def test_neighbours_of_a_large_log_share_controls_of_another_tenant() -> None:
     cases = [of_tenant(i, ("acme", "beta")[i % 2]) for i in range(60)]
-    found = with_controls(cases, 3, region="US")
+    found = list(WithControls(cases, 3, region="US"))
     assert [one.control_contexts for one in found] == [
-        one.control_contexts for one in with_controls(cases, 3, region="US")
+        one.control_contexts for one in list(WithControls(cases, 3, region="US"))
     ]
     tenants = {one.id: one.documents[0].tenant for one in cases}
     for one in found:
@@ -162,7 +162,7 @@ def test_what_is_retrieved_into_a_chat_is_its_context() -> None:
         )
         for i, name in enumerate(NAMES)
     ]
-    for one in with_controls(chats, 2, region="US"):
+    for one in WithControls(chats, 2, region="US"):
         assert [control.text.startswith("This record") for control in one.control_contexts] == [True, True]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leakmeter.commands import output
 from leakmeter.commands.dry_run import predict_cases
 from leakmeter.commands.options import RunOptions
-from leakmeter.commands.time_limit import Order, TimeLimit
+from leakmeter.commands.time_limit import Order, TimeLimit, worst_first
 from leakmeter.core import registry
 from leakmeter.core.case import Case, Document, unmeasured_answers, unmeasured_text
 from leakmeter.core.loaded import LoadedCases
@@ -58,6 +58,7 @@ def run_cases(
     are left out of the command line that is kept, as are the words that it `hides`.
     """
     limit = _time_limit_of(run, plan)
+    began = time.monotonic()
     plan = plan if limit is None else plan.case_by_case()
     read = (plan.settings, run.model, Path(run.model), *inputs)
     if not public:
@@ -73,6 +74,7 @@ def run_cases(
     from leakmeter.core.files import files_among
     from leakmeter.engine.measure import Callbacks
     from leakmeter.engine.ready import make_ready
+    from leakmeter.engine.storage.parts import cases_of_run
     from leakmeter.engine.storage.stored import check_store
 
     part = _slice_of(run, draws=plan.settle is not None)
@@ -97,10 +99,13 @@ def run_cases(
         n_cases = part.n_cases(ready.groups)
     kind = registry.instrument(plan.instrument).result
     findings: dict[str, float] = {}
-    order = None
-    if limit is not None and plan.telling is not None:
+    order: Order | None = None
+    numbers: Sequence[int] | None = None
+    if plan.telling is not None and (limit is not None or _is_worst_first(plan, run)):
         telling = plan.telling(kept.cases)
-        order = Order.of([max(telling[at.start : at.stop]) for at in ready.groups], seed=0)
+        of_parts = [max(telling[at.start : at.stop]) for at in ready.groups]
+        order = None if limit is None else Order.of(of_parts, seed=0)
+        numbers = worst_first(of_parts) if order is None else order.parts
     is_interrupted = False
     done: dict[str, PartContent] = {}
     # What a guarantee of privacy covers is the whole run.
@@ -116,12 +121,11 @@ def run_cases(
                 label=run.name,
                 data=", ".join(files) or None,
                 part=part,
-                numbers=None if order is None else order.parts,
+                numbers=numbers,
             ) as opened,
         ):
             directory = opened.directory
             n_kept = sum(len(ready.groups[number]) for number in directory.parts)
-            began = time.monotonic()
             page = None
             if run.html is not None and not public and not directory.is_complete:
                 page = _GrowingPage(run.html, n_cases // plan.measure.parts, command)
@@ -171,8 +175,10 @@ def run_cases(
             output.tell(f"{len(shown):,} of {n_all:,} cases{of_part} are measured; {why}")
         raise
     unfinished: Unfinished | None = None
+    if numbers is not None and order is None:
+        # Results are those of the order of the cases, here and below: what the checks of one show holds for the next.
+        shown = list(make(cases_of_run(directory)))
     if order is not None and limit is not None:
-        # Results are those of the order of the cases, whatever the order in which they were measured.
         ids = ready.prepared.ids
         measured = [id_ for id_ in ids if id_ in done]
         shown = list(make(done[id_] for id_ in measured))
@@ -210,6 +216,12 @@ def run_cases(
     if kept.problems:
         output.tell(output.left_out(kept.problems, public=public))
     return shown
+
+
+def _is_worst_first(plan: Plan, run: RunOptions) -> bool:
+    """Whether what looks most telling is measured first: of cases measured step by step, of which most disclose
+    nothing. Lines of JSON are printed as they come, and a slice is measured, in the order of the data."""
+    return bool(plan.steps) and not run.json and run.part is None
 
 
 class _GrowingPage:

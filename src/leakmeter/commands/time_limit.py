@@ -41,6 +41,20 @@ class TimeLimit:
         return cls(text, float(match[1]) * _SECONDS[match[2]])
 
 
+def _ranked(telling: Sequence[float]) -> list[int]:
+    return sorted(range(len(telling)), key=lambda part: -telling[part])
+
+
+def worst_first(telling: Sequence[float]) -> tuple[int, ...]:
+    """Parts by how telling each is, the most telling first, so that who interrupts a run is shown what is worst. Before
+    them comes the first part: the noise that it measures holds for the others.
+
+    >>> worst_first([0.0, 1.0, 3.0, 1.0])
+    (0, 2, 1, 3)
+    """
+    return tuple(dict.fromkeys((*range(min(1, len(telling))), *_ranked(telling))))
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """In which order the parts of a run are measured."""
@@ -54,7 +68,7 @@ class Order:
         """The most telling part, one at random, and so on; `telling` says of each how much it is."""
         n = len(telling)
         drawn = np.random.default_rng([seed, n]).permutation(n).tolist()
-        ranked = sorted(range(n), key=lambda part: -telling[part])
+        ranked = _ranked(telling)
         return cls(tuple(dict.fromkeys(chain.from_iterable(zip(ranked, drawn, strict=True)))), tuple(drawn))
 
     def proves(self, limit: TimeLimit, found: Collection[int], done: Collection[int], noun: str) -> Unfinished:

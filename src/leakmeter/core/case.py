@@ -218,8 +218,9 @@ def conversation_of(case: object) -> str | None:
     return case.emission.conversation if isinstance(case, Case) and case.emission is not None else None
 
 
-def n_context_characters(case: object) -> int:
-    return sum(len(document.text) for document in case.context_documents) if isinstance(case, Case) else 0
+def context_text(case: object) -> str:
+    """The documents of a case, joined by blank lines."""
+    return "\n\n".join(document.text for document in case.context_documents) if isinstance(case, Case) else ""
 
 
 def emission_texts(case: Case) -> JsonObject | None:

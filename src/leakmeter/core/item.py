@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from leakmeter.core.case import Case
@@ -181,7 +182,7 @@ class ContextItem(Item):
     @property
     @override
     def typical_prompts(self) -> tuple[Prompt, ...]:
-        return (self.prompt, *list(self.cuts.values())[:1], self.blank)
+        return (self.prompt, *islice(self.cuts.values(), 1), self.blank)
 
     def without(self, names: Collection[str]) -> Prompt:
         """The prompt without spans, all of them together; the prompt itself without none."""
@@ -215,6 +216,16 @@ class Origin:
         if isinstance(self.case, Case) and self.case.has_unmarked_context:
             prepared = replace(prepared, unmarked_query_tokens=prepared.item.prompt.n_tokens(QUERY))
         return replace(prepared, unmeasured_answers=self.unmeasured_answers, origin=self)
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What is known of a case that can be measured, and is not prepared yet."""
+
+    documents: tuple[str, ...] = ()
+    """Names; of a case whose query may be a chat of which nothing is marked as retrieved."""
+    unmarked_query_tokens: int | None = None
+    """See `Prepared`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
-from leakmeter.core.case import conversation_of, unmarked_context, unmeasured_answers
+from leakmeter.core.case import context_text, conversation_of, unmarked_context, unmeasured_answers
 from leakmeter.core.counting import CountingBackend, count
-from leakmeter.core.item import Origin, Prepared, StepByStep
+from leakmeter.core.item import Looked, Origin, Prepared, StepByStep
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.plain import counted
-from leakmeter.core.registry import AnyCase
+from leakmeter.core.registry import AnyCase, LookingSettings
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.overriding import override
 
@@ -43,28 +44,44 @@ class LoadedCases(Generic[_C]):
         measure: Measure,
         check: Callable[[Prepared], None] = lambda prepared: None,
         steps: Sequence[StepByStep | None] = (),
+        *,
+        deferred: bool = False,
     ) -> tuple[Preparations, LoadedCases[_C]]:
         """The cases tokenised and cut; and these cases with all problems and notes. `check` refuses all of them where
-        it raises: it is asked of each case while that is in memory. `steps` are as a `Plan`'s."""
-        prepared = Preparations(backend)
+        it raises: it is asked of each case while that is in memory. `steps` are as a `Plan`'s. With `deferred`, what
+        is measured step by step is prepared, once, when it is asked for: a large log would take minutes before its
+        first case is measured. The first is prepared, and asked of, in any case."""
+        prepared = Preparations(backend, check=check)
         unmarked: dict[str, list[int]] = {}
         kept: list[_C] = []
         problems = list(self.problems)
         cases = settings.with_controls(self.cases, measure)
         of_each = steps or [None] * len(cases)
-        for case, n_unmeasured, of_case in zip(cases, unmeasured_answers(self.cases), of_each, strict=True):
+        n_unmeasured = list(unmeasured_answers(self.cases))
+
+        def origin_of(number: int) -> Origin:
+            return Origin(cases[number], settings, measure, n_unmeasured[number], of_each[number])
+
+        for number, case in enumerate(self.cases):
+            prepared_case = None
             try:
-                prepared_case = prepared.append(Origin(case, settings, measure, n_unmeasured, of_case))
-                kept.append(case)
-                if prepared_case.unmarked_query_tokens is not None:
-                    names = (name for name, _, _ in prepared_case.documents)
-                    unmarked.setdefault(unmarked_context(names), []).append(prepared_case.unmarked_query_tokens)
+                if deferred and prepared and of_each[number] is not None and isinstance(settings, LookingSettings):
+                    looked = settings.look(case, backend, measure)
+                    prepared.defer(case, of_each[number], partial(origin_of, number))
+                else:
+                    prepared_case = prepared.append(origin_of(number))
+                    names = tuple(name for name, _, _ in prepared_case.documents)
+                    looked = Looked(names, prepared_case.unmarked_query_tokens)
             except LeakmeterError as error:
                 if not self.skip_bad:
                     raise
                 problems.append(str(error))
                 continue
-            check(prepared_case)
+            kept.append(case)
+            if looked.unmarked_query_tokens is not None:
+                unmarked.setdefault(unmarked_context(looked.documents), []).append(looked.unmarked_query_tokens)
+            if prepared_case is not None:
+                check(prepared_case)
         if not prepared:
             raise UsageError(f"none of {len(self.cases)} cases can be used; the first: {problems[0]}")
         notes = (*_notes(unmarked, len(prepared)), *_of_sharing(backend, measure, prepared))
@@ -138,15 +155,26 @@ HELD_TOKENS: Final = 50_000
 
 
 class Preparations(Sequence[Prepared]):
-    """Prepared cases in order. Only the first are held in memory; others are prepared again when they are asked for."""
+    """Prepared cases in order. Only the first are held in memory; others are prepared again when they are asked for,
+    and those that were deferred whenever they are."""
 
-    def __init__(self, backend: Backend | None, held_tokens: int = HELD_TOKENS) -> None:
+    def __init__(
+        self,
+        backend: Backend | None,
+        held_tokens: int = HELD_TOKENS,
+        *,
+        check: Callable[[Prepared], None] = lambda prepared: None,
+    ) -> None:
         self._backend = backend
+        self._check = check
         self._left = held_tokens
         self._held: list[Prepared] = []
+        self._origins: list[Origin | Callable[[], Origin] | None] = []
         self.ids: list[str] = []
+        self.steps: list[StepByStep | None] = []
+        """Of each case how it is measured; None of one of which all is."""
         self.contexts: list[str] = []
-        self.origins: list[Origin | None] = []
+        """What cases are told apart by whose prompts begin alike: the context, or of a deferred case its documents."""
         self.conversations: list[str | None] = []
         """Of each case the conversation that it is a turn of."""
 
@@ -172,10 +200,29 @@ class Preparations(Sequence[Prepared]):
         self._add(prepared)
         return prepared
 
+    def defer(self, case: AnyCase, steps: StepByStep | None, origin: Callable[[], Origin]) -> None:
+        """Add a case that can be measured, and is prepared when it is asked for."""
+        checkpoint()
+        self.ids.append(case.id)
+        self.steps.append(steps)
+        self.contexts.append(context_text(case))
+        self.conversations.append(conversation_of(case))
+        self._origins.append(origin)
+
+    @property
+    def origins(self) -> list[Origin | None]:
+        return self.origins_of(range(len(self)))
+
+    def origins_of(self, numbers: range) -> list[Origin | None]:
+        """How the cases of these numbers are prepared."""
+        origins = self._origins[numbers.start : numbers.stop]
+        return [origin() if callable(origin) else origin for origin in origins]
+
     def _add(self, prepared: Prepared) -> None:
         self.ids.append(prepared.item.id)
+        self.steps.append(prepared.item.steps)
         self.contexts.append(prepared.context)
-        self.origins.append(prepared.origin)
+        self._origins.append(prepared.origin)
         self.conversations.append(None if prepared.origin is None else conversation_of(prepared.origin.case))
 
     @override
@@ -197,7 +244,10 @@ class Preparations(Sequence[Prepared]):
     def _at(self, number: int) -> Prepared:
         if number < len(self._held):
             return self._held[number]
-        origin = self.origins[number]
+        (origin,) = self.origins_of(range(number, number + 1))
         assert origin is not None
         assert self._backend is not None
-        return origin.prepare(self._backend)
+        prepared = origin.prepare(self._backend)
+        if callable(self._origins[number]):
+            self._check(prepared)
+        return prepared

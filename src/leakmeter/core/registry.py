@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from leakmeter.core import own
 from leakmeter.core.folder import module_in, names_in
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from leakmeter.core.backend import Backend
-    from leakmeter.core.item import Prepared
+    from leakmeter.core.item import Looked, Prepared
     from leakmeter.core.measure import Measure
 
 
@@ -63,6 +63,15 @@ class Settings(Protocol):
     def prepare(self, case: Any, backend: Backend, measure: Measure) -> Prepared:
         """Tokenise and cut a case of these settings' kind for a back end, which has the tokenizer and the window;
         the measure has refused what it cannot measure. `LeakmeterError` where the case cannot be measured so."""
+
+
+@runtime_checkable
+class LookingSettings(Protocol):
+    """Settings that can tell for little work whether a case can be measured: of a large log each case is then prepared
+    when its turn comes."""
+
+    def look(self, case: Any, backend: Backend, measure: Measure) -> Looked:
+        """Refuse what `prepare` would refuse of a case that has a response."""
 
 
 class PlainSettings:

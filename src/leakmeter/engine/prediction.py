@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core.backend import Backend, check_needs
-from leakmeter.core.case import conversation_of, n_context_characters
+from leakmeter.core.case import conversation_of
 from leakmeter.core.counting import CountingBackend, Counts, count
 from leakmeter.core.item import Prepared
 from leakmeter.core.limits import parse_memory
@@ -21,7 +21,7 @@ from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.core.tree import chunk_of
-from leakmeter.engine.groups import groups_of
+from leakmeter.engine.groups import groups_of, parts_of
 from leakmeter.engine.measure import shares, with_noise, with_sampled_noise
 from leakmeter.errors import ModelError
 
@@ -183,9 +183,11 @@ def forecast(
     numbers: Sequence[int] = range(len(cases))
     sizes: Sequence[int] = ()
     if len(cases) > EXACT_CASES and not predictor.is_remote:
-        lengths = [n_context_characters(case) for case in cases] if plan.steps else None
-        groups = groups_of([conversation_of(case) for case in cases], size, lengths)
-        parts = spread_evenly(len(groups), max(1, EXACT_CASES * len(groups) // len(cases)))
+        groups = parts_of(cases, size, plan.steps, plan.telling)
+        # Evenly over the cases, since parts differ in size.
+        part_of = [part for part, group in enumerate(groups) for _ in group]
+        looked = spread_evenly(len(cases), max(1, EXACT_CASES * len(groups) // len(cases)))
+        parts = list(dict.fromkeys(part_of[number] for number in looked))
         numbers = [number for part in parts for number in groups[part]]
         sizes = [len(groups[part]) for part in parts]
     looked_at = tuple(cases[number] for number in numbers)

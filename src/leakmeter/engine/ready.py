@@ -21,7 +21,7 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import Plan, Preparations
 from leakmeter.core.measure import Measure
 from leakmeter.core.urls import url_of
-from leakmeter.engine.groups import groups_of
+from leakmeter.engine.groups import parts_of
 from leakmeter.engine.measure import Callbacks, measure_cases
 from leakmeter.engine.slices import Slice
 from leakmeter.engine.storage.parts import Part
@@ -36,15 +36,20 @@ def make_ready(plan: Plan, backend: Backend) -> ReadyPlan:
     cannot do what is asked of it."""
     plan = plan.case_by_case() if backend.capabilities.is_remote else plan
     check = partial(_check, plan.measure, backend)
-    prepared, kept = plan.cases.prepared(backend, plan.settings, plan.measure, check, plan.steps)
-    return ReadyPlan(replace(plan, cases=kept), backend, prepared)
+    prepared, kept = plan.cases.prepared(backend, plan.settings, plan.measure, check, plan.steps, deferred=True)
+    return _ready(replace(plan, cases=kept), backend, prepared)
 
 
 def ready_of(plan: Plan, backend: Backend, prepared: Preparations) -> ReadyPlan:
     """As `make_ready`, of cases that are prepared already."""
     for case in prepared:
         _check(plan.measure, backend, case)
-    return ReadyPlan(plan, backend, prepared)
+    return _ready(plan, backend, prepared)
+
+
+def _ready(plan: Plan, backend: Backend, prepared: Preparations) -> ReadyPlan:
+    steps = prepared.steps if plan.steps else ()
+    return ReadyPlan(plan, backend, prepared, parts_of(plan.cases.cases, plan.group_size, steps, plan.telling))
 
 
 def _check(measure: Measure, backend: Backend, prepared: Prepared) -> None:
@@ -69,17 +74,13 @@ class ReadyPlan:
     plan: Plan
     backend: Backend
     prepared: Preparations
+    groups: list[range]
+    """The cases of each part of the run."""
 
     def measure(self, callbacks: Callbacks = Callbacks()) -> Iterator[Part]:  # noqa: B008 (frozen)
         """Each case's texts and measurements, in order; nothing is written."""
         plan = self.plan
         return measure_cases(self.backend, plan.measure, self.prepared, None, callbacks, groups=self.groups)
-
-    @property
-    def groups(self) -> list[range]:
-        """The cases of each part of the run."""
-        lengths = [len(context) for context in self.prepared.contexts] if self.plan.steps else None
-        return groups_of(self.prepared.conversations, self.plan.group_size, lengths)
 
     def spec(self, *, command: str | None = None, label: str | None = None, data: str | None = None) -> RunSpec:
         """What names the run of this plan, and explains it: the command line, what the run is called, and which files

@@ -273,7 +273,7 @@ class Fleet(PartsBackend):
 
         def todo(number: int) -> PartToDo:
             at = groups[number]
-            group = cases.origins[at.start : at.stop]
+            group = cases.origins_of(at)
             origins = tuple(origin for origin in group if origin is not None)
             if len(origins) < len(group):
                 raise UsageError("these cases can be measured in this process only; leave the workers out")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import statistics
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -11,10 +13,10 @@ from typing import Final, Literal, get_args
 
 from leakmeter.core.backend import Backend, Tokenizer, response_texts
 from leakmeter.core.case import Case, Document, emission_texts
-from leakmeter.core.item import IRRELEVANT, PLACEBO, ContextItem, Lazily, Prepared, Span
+from leakmeter.core.item import IRRELEVANT, PLACEBO, ContextItem, Lazily, Looked, Prepared, Span
 from leakmeter.core.measure import Measure
 from leakmeter.core.plain import half_pair
-from leakmeter.core.prompt import CONTEXT, Piece, Prompt
+from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
 from leakmeter.core.record import JsonObject
 from leakmeter.core.registry import added_packs
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
@@ -28,6 +30,11 @@ from leakmeter.text.spans import Cover, Cuts
 
 REGION: Final = "US"
 Removal = Literal["drop", "mask", "retokenize"]
+_KNOWN: Final = re.compile("[A-Za-z0-9]")
+_FRAME_TOKENS: Final = 1_000
+"""More than what a template of this house, or of a model, writes around a question."""
+_TITLE_TOKENS: Final = 50
+"""More than what it writes around a document, beside its name."""
 _NOTHING_TO_REMOVE = (
     "nothing can be removed; mark the retrieved text with --context-from REGEX (a group of the user's "
     "turn), as a message of its own before it, of role 'tool' or with a 'name', or as 'context' in --data"
@@ -130,11 +137,24 @@ class PromptSettings(templates.TemplateOptions):
         """Each with contexts of other cases that share nothing with its answer; see `controls`."""
         if not measure.n_controls:
             return cases
-        return controls.with_controls(cases, measure.n_controls, region=self.region, packs=_packs(self.pack))
+        return controls.WithControls(cases, measure.n_controls, region=self.region, packs=_packs(self.pack))
+
+    def look(self, case: Case, backend: Backend, measure: Measure) -> Looked:
+        """Refuse what `prepare` would refuse of a case that has a response. Where texts alone do not show that there is
+        nothing to refuse, the case's own prompt is tokenised."""
+        _check_given(case, measure)
+        _check_texts(case)
+        settings = replace(self, unit=self.unit_of(case))
+        if _fits_surely(case, settings, backend.window):
+            return Looked()
+        laid_out = _laid_out(case, backend.tokenizer, settings, backend.window, measure.max_new_tokens)
+        if not case.has_unmarked_context:
+            return Looked()
+        names = tuple(document.name for document in laid_out.layout.documents)
+        return Looked(names, laid_out.layout.prompt().n_tokens(QUERY))
 
     def prepare(self, case: Case, backend: Backend, measure: Measure) -> PreparedContext:
-        if case.response is not None and measure.samples > 1:
-            raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or give samples 1")
+        _check_given(case, measure)
         recognise = None
         if self.ner is not None:
             from leakmeter.models.recogniser import load_recogniser
@@ -156,6 +176,11 @@ class PromptSettings(templates.TemplateOptions):
     def unit_of(self, case: Case, default: str = "sentence") -> str:
         whole_turns = case.messages and not any(message.retrieved for message in case.messages)
         return self.unit or ("message" if whole_turns else default)
+
+
+def _check_given(case: Case, measure: Measure) -> None:
+    if case.response is not None and measure.samples > 1:
+        raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or give samples 1")
 
 
 def _packs(files: Sequence[str] | None) -> tuple[str, ...]:
@@ -224,20 +249,9 @@ def prepare(
     sentences are, where there are several. With `n_controls`, a case without controls has irrelevant texts in its
     answer's language and form instead, up to three. `WindowError` for more tokens than fit, without `truncate`."""
     _check_texts(case)
-    unit = units.parse(settings.unit_of(case))
-    template, layout, query = _layout(case, tokenizer, settings, unit)
-    response = _response_ids(case, layout, tokenizer)
-    n_after = n_reserved if response is None else len(response)
-    n_before = len(layout.tokens)
-    if not n_before:
-        raise UsageError(f"case '{case.id}': the model's tokenizer knows none of the context's characters")
-    # A shortened text is tokenised anew, and may come out longer than what was cut.
-    while settings.max_context_tokens is not None and (over := len(layout.tokens) - settings.max_context_tokens) > 0:
-        layout = layout.shortened(over)
-    if not layout.tokens:
-        raise UsageError(f"case '{case.id}': a context cut to {settings.max_context_tokens} tokens has no text left")
-    if window is not None and layout.n_tokens + n_after > window:
-        layout = _fitted(case, layout, n_after, window, truncate=settings.truncate)
+    laid_out = _laid_out(case, tokenizer, settings, window, n_reserved)
+    unit, template, layout, query = laid_out.unit, laid_out.template, laid_out.layout, laid_out.query
+    response, n_after, n_before = laid_out.response, laid_out.n_after, laid_out.n_before
     spare = None if window is None else window - layout.n_tokens - n_after
     bounds = tuple(
         (document.name, *chars) for document, chars in zip(layout.documents, layout.document_ranges, strict=True)
@@ -286,6 +300,63 @@ def prepare(
         permissions=permissions.permissions_of(case, policy),
     )
     return replace(prepared, item=replace(item, texts_of=partial(_texts_of, prepared, tokenizer)))
+
+
+@dataclass(frozen=True, slots=True)
+class _LaidOut:
+    """A case's own prompt, which fits the window."""
+
+    unit: units.Unit
+    template: str
+    layout: Layout
+    query: str
+    response: tuple[int, ...] | None
+    n_after: int
+    """Tokens that are kept free behind the prompt."""
+    n_before: int
+    """Tokens of the context before it was cut."""
+
+
+def _laid_out(
+    case: Case, tokenizer: Tokenizer, settings: PromptSettings, window: int | None, n_reserved: int
+) -> _LaidOut:
+    unit = units.parse(settings.unit_of(case))
+    template, layout, query = _layout(case, tokenizer, settings, unit)
+    response = _response_ids(case, layout, tokenizer)
+    n_after = n_reserved if response is None else len(response)
+    n_before = len(layout.tokens)
+    if not n_before:
+        raise UsageError(f"case '{case.id}': the model's tokenizer knows none of the context's characters")
+    # A shortened text is tokenised anew, and may come out longer than what was cut.
+    while settings.max_context_tokens is not None and (over := len(layout.tokens) - settings.max_context_tokens) > 0:
+        layout = layout.shortened(over)
+    if not layout.tokens:
+        raise UsageError(f"case '{case.id}': a context cut to {settings.max_context_tokens} tokens has no text left")
+    if window is not None and layout.n_tokens + n_after > window:
+        layout = _fitted(case, layout, n_after, window, truncate=settings.truncate)
+    return _LaidOut(unit, template, layout, query, response, n_after, n_before)
+
+
+def _fits_surely(case: Case, settings: PromptSettings, window: int | None) -> bool:
+    """Whether texts alone show that a case can be measured: each is there, has letters that every tokenizer knows, and
+    all are far from filling the window. A chat's template may refuse it for more reasons."""
+    if case.messages or settings.unit == "message" or settings.max_context_tokens is not None or not case.query.strip():
+        return False
+    context = [document.text for document in case.documents]
+    if not _KNOWN.search(case.response or "") or not any(map(_KNOWN.search, context)):
+        return False
+    if window is None:
+        return True
+    texts = (*context, case.query, case.response or "", settings.template or "")
+    n_names = sum(_TITLE_TOKENS + 4 * len(document.name) for document in case.documents)
+    return _FRAME_TOKENS + n_names + sum(map(_most_tokens, texts)) <= window
+
+
+def _most_tokens(text: str) -> int:
+    """More than any tokenizer makes of a text: one of each byte, also where it writes characters as others."""
+    if text.isascii():
+        return len(text) + 1
+    return max(len(text.encode()), len(unicodedata.normalize("NFKD", text).encode())) + 1
 
 
 def _texts_of(prepared: PreparedContext, tokenizer: Tokenizer, response: Sequence[int]) -> JsonObject:

@@ -19,11 +19,11 @@ those that say it are no controls for it (`words_of_some`).
 from __future__ import annotations
 
 import hashlib
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
-from typing import Final
+from typing import Final, overload
 from zlib import crc32
 
 import numpy as np
@@ -31,6 +31,7 @@ import numpy.typing as npt
 
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import FEW_CASES
+from leakmeter.overriding import override
 from leakmeter.text import matching
 from leakmeter.text.entities import values
 from leakmeter.text.entities.packs import pack
@@ -50,6 +51,8 @@ _LEAST_SHARE: Final = 0.25
 _LEAST_CHARACTERS: Final = 200
 _NEIGHBOURS: Final = 32
 """Cases in a row of a large log that may be held against the same contexts."""
+_HELD: Final = 2 * (_LOOKED_AT + _NEIGHBOURS)
+"""Contexts whose words are held."""
 _PREFERRED: Final = 1.5
 """How much more alike another context has to be than one that a neighbour is held against."""
 _LAST: Final = 6
@@ -101,20 +104,82 @@ def _has(hashes: _Hashes, sought: _Hashes) -> npt.NDArray[np.bool_]:
     return np.isin(sought, hashes, assume_unique=True)
 
 
-def with_controls(cases: Sequence[Case], n: int, *, region: str, packs: Sequence[str] = ()) -> list[Case]:
+class WithControls(Sequence[Case]):
     """The cases, each with at most n controls; fewer where the others share too much with its answer, or where few are
-    of another tenant, person and conversation."""
-    contexts = [_Context(case.context_documents) for case in cases]
-    kin = [Kin.of_case(case, context.documents) for case, context in zip(cases, contexts, strict=True)]
-    groups = Groups.of_log(kin)
-    n_neighbours = _NEIGHBOURS if len(cases) > FEW_CASES else 1
-    out: list[Case] = []
-    for first in range(0, len(cases), n_neighbours):
-        others = _Others.drawn(first, cases, contexts, groups)
-        for number in range(first, min(first + n_neighbours, len(cases))):
-            chosen = _controls(number, cases, contexts, kin, others, n, region, packs)
-            out.append(replace(cases[number], control_contexts=chosen))
-    return out
+    of another tenant, person and conversation.
+
+    They are chosen when a case is asked for, after those of the neighbours before it. Of each case it is kept which
+    they are, and texts are put together again: those of a large log would fill the memory.
+    """
+
+    def __init__(self, cases: Sequence[Case], n: int, *, region: str, packs: Sequence[str] = ()) -> None:
+        self._cases, self._n, self._region, self._packs = cases, n, region, packs
+        self._n_neighbours = _NEIGHBOURS if len(cases) > FEW_CASES else 1
+        self._others: dict[int, _Others] = {}
+        self._chosen: dict[int, list[tuple[_Chosen, ...]]] = {}
+        """Of neighbours, by the number of the first, as far as one was asked for."""
+        self._contexts = _Contexts(cases)
+        self._kin = [Kin.of_case(case, case.context_documents) for case in cases]
+        self._groups = Groups.of_log(self._kin)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    @overload
+    def __getitem__(self, at: int) -> Case: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Case]: ...
+
+    @override
+    def __getitem__(self, at: int | slice) -> Case | list[Case]:
+        if isinstance(at, slice):
+            return [self._at(number) for number in range(*at.indices(len(self)))]
+        return self._at(range(len(self))[at])
+
+    def _at(self, number: int) -> Case:
+        first = number - number % self._n_neighbours
+        chosen = self._chosen.setdefault(first, [])
+        if number - first >= len(chosen):
+            others = self._others.pop(first, None) or _Others.drawn(first, self._cases, self._contexts, self._groups)
+            given = self._cases, self._contexts, self._kin, others, self._n, self._region, self._packs
+            chosen += [_controls(missing, *given) for missing in range(first + len(chosen), number + 1)]
+            if len(chosen) < self._n_neighbours:
+                self._others[first] = others
+        documents = tuple(one.document(self._cases) for one in chosen[number - first])
+        return replace(self._cases[number], control_contexts=documents)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A control: documents of another case."""
+
+    number: int
+    kept: tuple[int, ...]
+    """Which of that case's documents."""
+
+    def document(self, cases: Sequence[Case]) -> Document:
+        case = cases[self.number]
+        documents = case.context_documents
+        return Document(case.id, SEPARATOR.join(documents[at].text for at in self.kept))
+
+
+class _Contexts:
+    """Contexts of cases by their numbers. As many are held as are asked for about some neighbours, so that words of a
+    whole log are not."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self._cases = cases
+        self._held: OrderedDict[int, _Context] = OrderedDict()
+
+    def __getitem__(self, number: int) -> _Context:
+        if number not in self._held:
+            self._held[number] = _Context(self._cases[number].context_documents)
+            if len(self._held) > _HELD:
+                self._held.popitem(last=False)
+        self._held.move_to_end(number)
+        return self._held[number]
 
 
 @dataclass(frozen=True)
@@ -128,9 +193,7 @@ class _Others:
     """Ids of those that neighbours were held against last."""
 
     @classmethod
-    def drawn(
-        cls, first: int, cases: Sequence[Case], contexts: Sequence[_Context], groups: Sequence[Groups]
-    ) -> _Others:
+    def drawn(cls, first: int, cases: Sequence[Case], contexts: _Contexts, groups: Sequence[Groups]) -> _Others:
         """For the neighbours from the first on."""
         name = f"controls\0{SEED}\0{first}\0{cases[first].id}"
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
@@ -150,13 +213,13 @@ class _Others:
 def _controls(
     number: int,
     cases: Sequence[Case],
-    contexts: Sequence[_Context],
+    contexts: _Contexts,
     kin: Sequence[Kin],
     others: _Others,
     n: int,
     region: str,
     packs: Sequence[str],
-) -> tuple[Document, ...]:
+) -> tuple[_Chosen, ...]:
     case, own = cases[number], contexts[number]
     said = np.setdiff1d(own.phrases, others.boilerplate, assume_unique=True)
     known: list[_Hashes] = []
@@ -165,30 +228,30 @@ def _controls(
         recognised = pack.places(own.text, packs) if packs else ()
         found = values.find(case.response, own.text, case.query, region=region, recognised=recognised)
         known = [_hashed(case.response[value.start : value.end])[0] for value in found]
-    usable: list[tuple[Kinship, float, Document]] = []
+    usable: list[tuple[Kinship, float, str, _Chosen]] = []
     least = max(min(_LEAST_SHARE * len(own.text), _LEAST_CHARACTERS), 1)
     for other in others.numbers:
         if other == number:
             continue
         kept = _left_of(contexts[other], own, said, known)
-        text = SEPARATOR.join(document.text for document in kept)
+        text = SEPARATOR.join(contexts[other].documents[at].text for at in kept)
         if len(text) >= least:
             # Less than half as long, it can say less; a longer one is cut.
             likeness = _likeness(own, contexts[other]) * min(1.0, 2 * len(text) / max(len(own.text), 1))
             likeness *= _PREFERRED if cases[other].id in others.taken else 1.0
             is_all = len(kept) == len(contexts[other].documents)
-            left = kin[other] if is_all else Kin.of_case(cases[other], kept)
-            kinship = kin[number].kinship(left)
-            usable.append((kinship, -likeness, Document(cases[other].id, text)))
+            documents = [contexts[other].documents[at] for at in kept]
+            kinship = kin[number].kinship(kin[other] if is_all else Kin.of_case(cases[other], documents))
+            usable.append((kinship, -likeness, text, _Chosen(other, kept)))
     usable.sort(key=lambda one: one[:2])
-    chosen: dict[str, Document] = {}
+    chosen: dict[str, tuple[str, _Chosen]] = {}
     # What one control raises counts against a disclosure, whatever the others do: one of kin is none beside others.
-    for document in (document for kinship, _, document in usable if kinship == usable[0][0]):
-        if document.text not in {taken.text for taken in chosen.values()}:
-            chosen.setdefault(document.name, document)
-    controls = tuple(chosen.values())[:n]
-    others.taken.extend(control.name for control in controls)
-    return controls
+    for text, control in ((text, control) for kinship, _, text, control in usable if kinship == usable[0][0]):
+        if text not in {taken for taken, _ in chosen.values()}:
+            chosen.setdefault(cases[control.number].id, (text, control))
+    names = list(chosen)[:n]
+    others.taken.extend(names)
+    return tuple(chosen[name][1] for name in names)
 
 
 def words_of_some(controls: Sequence[Document], response: str | None) -> dict[str, list[int]]:
@@ -221,16 +284,16 @@ def _likeness(one: _Context, other: _Context) -> float:
     return n_both / max(len(one.words) + len(other.words) - n_both, 1)
 
 
-def _left_of(context: _Context, own: _Context, said: _Hashes, known: Sequence[_Hashes]) -> list[Document]:
-    """The documents of a context without those that are the case's own, or have what its answer says."""
+def _left_of(context: _Context, own: _Context, said: _Hashes, known: Sequence[_Hashes]) -> tuple[int, ...]:
+    """Which documents of a context are not the case's own, and have nothing that its answer says."""
     own_documents = [hashed for hashed in own.hashed if len(hashed[0])]
-    return [
-        document
-        for document, (words, phrases) in zip(context.documents, context.hashed, strict=True)
+    return tuple(
+        at
+        for at, (words, phrases) in enumerate(context.hashed)
         if not any(map(partial(_is_same, (words, phrases)), own_documents))
         and not _has(phrases, said).any()
         and not any(_has(words, value).all() for value in known if len(value))
-    ]
+    )
 
 
 def _is_same(one: tuple[_Hashes, _Hashes], other: tuple[_Hashes, _Hashes]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,22 @@ from tests.instruments.redaction.test_disclosing import Copier
 
 import leakmeter
 from helpers.tiny_models import tiny_backend
+from leakmeter.backends.toy import Toy
 from leakmeter.cli import main
-from leakmeter.core.item import StepByStep
+from leakmeter.core.backend import Backend
+from leakmeter.core.case import Document
+from leakmeter.core.item import Origin, Prepared, StepByStep
+from leakmeter.core.loaded import LoadedCases
+from leakmeter.data.cases import cases_of
+from leakmeter.engine.groups import MOST_HELD, parts_of
+from leakmeter.engine.ready import make_ready
+from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.influence.controls import FalseAlarms
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.report import report
-from leakmeter.instruments.influence.steps import AVERAGED, FEWEST, steps_of
+from leakmeter.instruments.influence.steps import AVERAGED, FEWEST, TOGETHER, planned, steps_of
 from leakmeter.report import blocks as b
+from leakmeter.text.build import PromptSettings
 
 _NAMES = ("Anna Berg", "Bo Lind", "Carla Diaz", "Dan Wolff", "Eva Roth", "Finn Falk", "Gina Moss", "Hal Stern")
 _CLEAN = ("I cannot share that.", "You are welcome.", "Refunds take ten days.")
@@ -127,15 +137,36 @@ def test_what_neighbours_have_in_common_is_run_once(monkeypatch: pytest.MonkeyPa
     assert n_together < 0.75 * n_apart
 
 
-def test_a_clean_answer_costs_two_prompts(one_by_one: Any) -> None:
-    by_steps = one_by_one
-    clean = [case for case in by_steps if case.steps.last == "whole" and not case.steps.in_placebo_sample]
+def test_a_clean_answer_costs_two_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, n in (("TOGETHER", 1), ("AVERAGED", 15), ("FEWEST", 5)):
+        monkeypatch.setattr(f"leakmeter.instruments.influence.steps.{name}", n)
+    by_steps = leakmeter.influence("toy", _log())
     assert [case for case in by_steps if case.disclosed and case.steps.last == "whole"] == []
-    # In a log of this size all are of the sample that is held against an irrelevant text: a prompt more.
-    clean += [case for case in by_steps if case.steps.last == "whole"]
     measured_noise = {f"r{i}" for i in range(10)}
-    assert {case.cost.requests for case in clean if case.id not in measured_noise} == {3}
+    clean = [case for case in by_steps if case.steps.last == "whole" and case.id not in measured_noise]
     assert all(not case.pieces and not case.controls for case in clean)
+    sampled = [case for case in clean if case.steps.in_placebo_sample]
+    others = [case for case in clean if not case.steps.in_placebo_sample]
+    assert len(others) > 10
+    assert {case.cost.requests for case in others} == {2}
+    # Those of the sample are scored beside an irrelevant text too.
+    assert {case.cost.requests for case in sampled} == {3}
+
+
+def test_the_share_above_an_irrelevant_text_is_of_the_random_sample_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers that leak are held against that text because they do, which says nothing of the others."""
+    monkeypatch.setattr("leakmeter.instruments.influence.steps.AVERAGED", 15)
+    monkeypatch.setattr("leakmeter.instruments.influence.steps.FEWEST", 5)
+    cases = list(leakmeter.influence("toy", _log()))
+    held = [case for case in cases if case.placebo_alone_nats is not None]
+    sampled = [case for case in cases if case.steps.in_placebo_sample]
+    assert len(held) > len(sampled) == 15
+    # As if nothing of the sample were above, and all else.
+    monkeypatch.setattr(
+        "leakmeter.instruments.influence.sentences.findings.is_finding",
+        lambda case, *more: not case.steps.in_placebo_sample,
+    )
+    assert "0 of 15 drawn at random" in _texts(cases)
 
 
 def test_numbers_of_the_whole_context_are_those_of_complete_cases(by_steps: Any, complete: Any) -> None:
@@ -169,6 +200,85 @@ def test_what_is_drawn_is_measured_completely() -> None:
     asked = [{name: row[name] for name in ("id", "context", "query")} for row in _log(FEWEST + 5)]
     drawn = leakmeter.influence("toy", asked, samples=1, max_new_tokens=3)
     assert all(case.steps is None and case.pieces and case.controls for case in drawn)
+    # A part takes long, and is kept as soon as it is done.
+    assert {case.cost.scored_together for case in drawn} == {None}
+
+
+def test_of_a_log_in_which_some_answers_are_drawn_those_are_parts_of_their_own() -> None:
+    rows = _log(FEWEST + 5)
+    for row in rows[::9]:
+        del row["response"]
+    results = leakmeter.influence("toy", rows, samples=1, max_new_tokens=3)
+    drawn = {row["id"] for row in rows[::9]}
+    assert {case.cost.scored_together for case in results if case.id in drawn} == {1}
+    assert max(case.cost.scored_together or 0 for case in results) > 4
+    assert [case.steps is None for case in results] == [case.id in drawn for case in results]
+
+
+def test_a_document_that_cases_share_counts_once_for_what_is_scored_together() -> None:
+    manual = " ".join(f"Rule {i} says that item {i * 7} is kept on shelf {i % 13}." for i in range(140))
+    rows = [
+        {"id": f"r{i}", "context": {"manual": manual}, "query": f"Question {i}?", "response": "I cannot say that."}
+        for i in range(60)
+    ]
+    cases = cases_of(rows).cases
+    parts = parts_of(cases, TOGETHER, steps_of(60, seed=0))
+    assert len(manual) > 6_000
+    assert max(map(len, parts)) == TOGETHER
+    # Behind documents that differ the same text is run for each.
+    apart = [{**row, "context": [f"Of case {i}.", manual]} for i, row in enumerate(rows)]
+    assert max(map(len, parts_of(cases_of(apart).cases, TOGETHER, steps_of(60, seed=0)))) == 32_000 // len(manual)
+    # What is prepared at a time stays within some memory.
+    long = [{**row, "context": manual * 4} for row in rows]
+    assert max(map(len, parts_of(cases_of(long).cases, TOGETHER, steps_of(60, seed=0)))) <= MOST_HELD // len(manual * 4)
+
+
+def test_each_case_is_prepared_once_and_when_its_turn_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[str] = []
+    usual = Origin.prepare
+
+    def noted(origin: Origin, backend: Backend) -> Prepared:
+        prepared.append(origin.case.id)
+        return usual(origin, backend)
+
+    monkeypatch.setattr(Origin, "prepare", noted)
+    cases = cases_of(_log(FEWEST + 20)).cases
+    ready = make_ready(planned(Influence(), PromptSettings(), LoadedCases(cases)).resolved(), Toy())
+    assert prepared == ["r0"]
+    parts = ready.measure()
+    next(parts)
+    assert prepared == [case.id for case in cases[: len(ready.groups[0])]]
+    for _ in parts:
+        pass
+    assert prepared == [case.id for case in cases]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"query": " "}, "has an empty query"),
+        ({"response": " "}, "has an empty response"),
+        ({"context": " "}, "has an empty context"),
+        ({"context": "x" * 5_000}, "fit the model's window"),
+        ({"context": "ﷺ" * 300}, "fit the model's window"),
+        ({"query": "\udc80"}, "no valid Unicode"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_anything_is(change: dict[str, str], why: str) -> None:
+    toy = Toy()
+    toy.window = 600
+    whole = cases_of(_log(FEWEST + 5)).cases
+    documents = (Document("a", change["context"]),) if "context" in change else whole[30].documents
+    bad = replace(whole[30], documents=documents, **{name: text for name, text in change.items() if name != "context"})
+    cases = (*whole[:30], bad, *whole[31:])
+    plan = planned(Influence(), PromptSettings(), LoadedCases(cases)).resolved()
+    with pytest.raises(LeakmeterError, match=why):
+        make_ready(plan, toy)
+    ready = make_ready(replace(plan, cases=LoadedCases(cases, skip_bad=True)), toy)
+    assert [case.id for case in ready.plan.cases.cases] == [case.id for case in cases if case is not bad]
+    assert len(ready.plan.cases.problems) == 1
+    assert sum(map(len, ready.groups)) == FEWEST + 4
+    assert [texts["id"] for texts, _ in ready.measure()] == [case.id for case in ready.plan.cases.cases]
 
 
 def test_a_small_log_is_measured_completely() -> None:

@@ -12,7 +12,6 @@ from leakmeter.commands.options import CaseSource, RunOptions, TextOption
 from leakmeter.engine.options import ModelOptions
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.steps import planned
-from leakmeter.instruments.influence.telling import telling
 from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def influence_command(
     measure = measure or Influence()
     loaded = read_cases(source or CaseSource(), response, needs_response=not measure.samples)
     prompts, run = prompts or PromptSettings(), run or RunOptions()
-    run_cases(planned(measure, prompts, loaded, telling), run, inputs=[source])
+    run_cases(planned(measure, prompts, loaded), run, inputs=[source])
 
 
 class InfluenceOptions(FunctionOptions, CallOptions, PromptSettings, Influence, CaseOptions): ...

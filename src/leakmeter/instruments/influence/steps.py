@@ -14,7 +14,7 @@ log as a whole is said to be.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import Request, Trial
 from leakmeter.instruments.influence.disclosures import open_spans
 from leakmeter.instruments.influence.math import InfluenceStatistics, PieceScores, check_possible
+from leakmeter.instruments.influence.telling import telling
 from leakmeter.stats.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -60,10 +61,11 @@ def planned(
     measure: Influence,
     settings: PromptSettings,
     cases: LoadedCases[Case],
-    telling: Callable[[Sequence[Case]], Sequence[float]] | None = None,
 ) -> Plan:
-    """The plan for the cases of one log."""
-    steps = measure.steps(len(cases.cases))
+    """The plan for the cases of one log. Of what is drawn nothing is known beforehand: all is measured of it."""
+    drawn = [case.response is None for case in cases.cases]
+    steps = measure.steps(len(cases.cases)) if not all(drawn) else ()
+    steps = [None if is_drawn else step for is_drawn, step in zip(drawn, steps, strict=True)] if steps else ()
     size = TOGETHER if steps else 1
     return Plan("influence", measure, settings, cases, group_size=size, steps=steps, telling=telling)
 
