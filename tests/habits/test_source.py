@@ -35,6 +35,12 @@ def test_nothing_names_the_machine_it_was_written_on() -> None:
     assert [bool(PLACES.search(text)) for text in said] == [True, True, False]
 
 
+def test_no_file_has_both_sides_of_a_conflict() -> None:
+    marks = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
+    assert [str(path) for path in texts() if marks.search(path.read_text(encoding="utf-8"))] == []
+    assert marks.search("a\n" + 7 * "<" + " HEAD\n")
+
+
 def test_no_room_for_odds_and_ends() -> None:
     assert not [path for path in MODULES if path.stem in ("utils", "util", "helpers", "misc", "common")]
 
