@@ -175,6 +175,12 @@ class Backend(ABC):
         plain, where each is run alone and whole. None where it cannot."""
         return None
 
+    @property
+    def short_length(self) -> int | None:
+        """Most tokens of a text that is computed as short ones are; None where all are computed alike, or nobody can
+        tell."""
+        return None
+
     @abstractmethod
     def score(self, chunk: Chunk) -> list[Scores]:
         """Answer every request of the chunk, in order.

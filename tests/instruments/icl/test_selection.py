@@ -50,10 +50,10 @@ from leakmeter.instruments.icl.selection import (
     SelectionStep,
     difference_of_shares,
     exemplars_jsonl,
-    predicted_selection,
     selection_directory,
     selection_of,
 )
+from leakmeter.instruments.icl.selection_prediction import predicted_selection
 from leakmeter.instruments.icl.selection_report import SELECTION, report, round_line, sentences
 from leakmeter.report import blocks as b
 from leakmeter.report import markdown

@@ -231,9 +231,9 @@ class HfBackend(Backend):
         return in_order
 
     @property
+    @override
     def short_length(self) -> int | None:
-        """Most tokens of a text that is computed as short ones are; None where all are computed alike, or each length
-        in its own way."""
+        """None too where each length is computed in its own way."""
         side_of = self.forward.side_of
         return side_of.length if isinstance(side_of, TwoSides) else None
 

@@ -23,12 +23,11 @@ from leakmeter.commands.studies.cells import ShowProgress, directory_of, used_di
 from leakmeter.core.backend import Backend
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import Record
-from leakmeter.engine.prediction import Predictor, predicted_cases
 from leakmeter.engine.ready import make_ready
 from leakmeter.errors import WindowError
 from leakmeter.instruments.icl.given import FIXED_TOGETHER, fixed_cases
 from leakmeter.instruments.icl.measure import Icl
-from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
+from leakmeter.instruments.icl.prompts import ExemplarSettings
 from leakmeter.instruments.icl.result import IclResult, IclSummary, summary
 from leakmeter.instruments.icl.search import (
     ExemplarList,
@@ -118,21 +117,6 @@ class Selection(Record):
     """95 %, Bonett and Price 2012."""
     warnings: tuple[str, ...]
     """Of the query, behind the exemplars at the end, whose labels are least likely together."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PredictedSelection(Record):
-    """The most that a search may take, as `--dry-run --json` prints it."""
-
-    model: str
-    dtype: str
-    device: str
-    n_lists: int
-    n_choosing: int
-    n_reporting: int
-    tree_tokens: int
-    seconds: float | None
-    at_most: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,55 +266,12 @@ def difference_of_shares(gained: int, lost: int, n: int, *, confidence: float = 
     return (max(more - less - half, -1.0), min(more - less + half, 1.0))
 
 
-# ---- prediction -----------------------------------------------------------------------------------------------------
-def predicted_selection(
-    predictor: Predictor, scope: SearchScope, settings: ExemplarSettings, measure: Icl
-) -> PredictedSelection:
-    """What a search would take at most: every move measured, on lists of the longest exemplars there are."""
-    tokenizer = predictor.backend.tokenizer
-    for case in fixed_cases(scope.exemplars, scope.queries):
-        settings.prepare(case, predictor.backend, measure)
-    # The longest last: the later one stands, the more lists without another hold it.
-    examples = (*scope.exemplars, *scope.pool)
-    (case,) = fixed_cases(examples, scope.queries[:1])
-    spans = prepare_exemplars(case, tokenizer, settings, window=None).item.spans
-    ascending = [examples[number] for number in sorted(range(len(examples)), key=lambda number: spans[number].n_tokens)]
-    rounds = list(_rounds(scope))
-    longest = [ascending[-n_exemplars:] for _, n_exemplars in rounds]
-    lists = [
-        (1, scope.exemplars, scope.choosing),
-        (1, scope.exemplars, scope.reporting),
-        *((n, tuple(exemplars), scope.choosing) for (n, _), exemplars in zip(rounds, longest, strict=True)),
-        (1, tuple(longest[-1]), scope.reporting),
-    ]
-    tokens, seconds = 0, 0.0
-    for n, exemplars, queries in lists:
-        # A list that does not fit the window is passed over, so that none costs more without one.
-        prepared = [
-            prepare_exemplars(case, tokenizer, settings, window=None) for case in fixed_cases(exemplars, queries)
-        ]
-        last = predicted_cases(predictor, measure, prepared, group_size=FIXED_TOGETHER)
-        tokens += n * last.tree_tokens
-        seconds += n * (last.seconds or 0.0)
-    return PredictedSelection(
-        model=last.model,
-        dtype=last.dtype,
-        device=last.device,
-        n_lists=1 + sum(n for n, _ in rounds),
-        n_choosing=len(scope.choosing),
-        n_reporting=len(scope.reporting),
-        tree_tokens=tokens,
-        seconds=None if last.seconds is None else seconds,
-        at_most=True,
-    )
-
-
 def n_lists(scope: SearchScope) -> int:
     """How many lists a search measures at most, those by the queries that report among them."""
-    return 1 + sum(n for n, _ in _rounds(scope)) + 2
+    return 1 + sum(n for n, _ in search_rounds(scope)) + 2
 
 
-def _rounds(scope: SearchScope) -> Iterator[tuple[int, int]]:
+def search_rounds(scope: SearchScope) -> Iterator[tuple[int, int]]:
     """Of each round how many lists it has, and of how many exemplars, at most."""
     n_pool = len(scope.pool)
     for number in range(scope.max_steps):

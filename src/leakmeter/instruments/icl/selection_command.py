@@ -17,7 +17,7 @@ from leakmeter.instruments.icl.prompts import ExemplarSettings
 
 if TYPE_CHECKING:
     from leakmeter.instruments.icl.search import MeasuredList, SearchRound
-    from leakmeter.instruments.icl.selection import PredictedSelection
+    from leakmeter.instruments.icl.selection_prediction import PredictedSelection
 
 
 @Parameter(name="*", negative="")
@@ -87,9 +87,9 @@ def icl_select_command(
     )
     settings = ExemplarSettings(sources.task.task, template)
     if run.dry_run:
-        from leakmeter.commands.dry_run import load_predictor
+        from leakmeter.instruments.icl import selection_prediction
 
-        predicted = selection.predicted_selection(load_predictor(run), scope, settings, measure)
+        predicted = selection_prediction.of_run(run, scope, settings, measure)
         output.print_json(predicted) if run.json else _print(predicted)
         return
     backend = run.load_backend()

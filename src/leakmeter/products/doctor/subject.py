@@ -63,8 +63,7 @@ class InProcess:
     @property
     def short_length(self) -> int | None:
         """Most tokens of a text that the model computes as short ones; None where it computes all alike."""
-        length: int | None = getattr(self.backend, "short_length", None)
-        return length
+        return self.backend.short_length
 
     def describe(self) -> Served:
         return Served(self.backend.name, self.backend.weights_sha256, None, self.backend.window, None)
