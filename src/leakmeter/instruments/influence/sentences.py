@@ -62,7 +62,7 @@ _RETOLD: Final = "In other words, or from several pieces: {spans} in {cases}."
 _RETOLD_OF_ONE: Final = "In other words, or from several pieces: {spans}."
 _CUT: Final = "{spans} in other words {are} not listed: contexts of other cases do as much."
 _BOUNDED: Final = (
-    "Of the responses that are listed for such words, at most {share:.0f}\u00a0% are expected to be false."
+    "Of the {responses} that are listed for such words, at most {share:.0f}\u00a0% are expected to be false."
 )
 _UNBOUNDED: Final = "Of {responses}, chance alone would list {n:.2g} for such words; {checks} are too few to say more."
 _FIRST_ONLY: Final = "Of up to {n} responses drawn for a case, only the first was examined."
@@ -224,10 +224,10 @@ def narrowing(cases: Sequence[InfluenceResult], n_cut: int, cut: ListCut | None 
         spans = counted(n_cut, "further span" if saying else "span")
         yield _CUT.format(spans=spans, are=plural(n_cut, "is", "are"))
     if saying and cut is not None and cut.is_bounded:
-        yield _BOUNDED.format(share=100 * FALSE_SHARE)
+        yield _BOUNDED.format(responses=f"{noun_of(cases)}s", share=100 * FALSE_SHARE)
     elif saying and cut is not None and cut.false_responses is not None:
         yield _UNBOUNDED.format(
-            responses=counted(len(cases), "response"),
+            responses=counted(len(cases), noun_of(cases)),
             n=cut.false_responses,
             checks=counted(len(controls_of(cases)), "check"),
         )
