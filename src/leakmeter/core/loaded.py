@@ -89,7 +89,7 @@ class LoadedCases(Generic[_C]):
 
 
 _MORE: Final = 1.05
-"""Times as many tokens that are told as such."""
+"""Factor from which the note says how many times as many tokens are run."""
 
 
 def _notes(unmarked: Mapping[str, Sequence[int]], n_cases: int) -> Iterator[str]:

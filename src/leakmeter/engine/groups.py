@@ -19,8 +19,6 @@ MOST_HELD: Final = 256_000
 """Of these contexts, what they share counted for each: so much is prepared at a time, in some 50 MB."""
 _FIRST_CHARACTERS: Final = 1_500
 """Of the first such group: each may have twice as many as the one before, so that the first findings come early."""
-
-
 MOST_TELLING: Final = 8
 """Cases of a log that look most as if something were to be found: each is a part of its own, measured in a moment."""
 

@@ -85,7 +85,7 @@ def _percent(share: float) -> str:
 
 
 def _limit(number: Number, limit: float) -> str:
-    """What is asked, in the unit that the number is told in."""
+    """What is asked, in the unit of the number."""
     return f"{100 * limit:.10g}\u00a0%" if number.unit.startswith(SHARE) else f"{limit:.12g}"
 
 

@@ -197,7 +197,7 @@ def has_known_origin(value: str, name: str, region: str) -> bool:
     """Whether tables of one place have all words of a value that others are drawn for, and one of the person's name or
     more. If not, what is drawn may be from anywhere else, and be unlike the value for that alone.
 
-    A name in a script without spaces is told by its letters.
+    A name in a script without spaces is known by its letters.
     """
     if not any(char.isupper() or char.islower() for char in value) and len(value.split()) == 1:
         return True
