@@ -1,8 +1,4 @@
-"""A case is driven once: what a model can answer is not found out by a trial of its own.
-
-What a case takes is counted of the first case alone, of a model whose prompts share no work, which says so before its
-first pass (tests/core/test_sharing_note.py).
-"""
+"""A case is driven once: neither what a model can answer nor what a case takes is found out by a trial of its own."""
 
 from __future__ import annotations
 
@@ -33,9 +29,7 @@ def test_one_trial_a_case(model: str, out: Path | None, monkeypatch: pytest.Monk
     results = leakmeter.influence(given, CASES, template="plain", out=out, cache=False)
     # One of what is measured, and two of the noise floor: one of its prompts in other company, one with tokens that run
     # alone. The toy lays out none.
-    n_counted = 2 if model == "mamba" else 0
-    assert len(trees) == (0 if model == "toy" else 3 * (len(CASES) + n_counted))
+    assert len(trees) == (0 if model == "toy" else 3 * len(CASES))
     ids = [case.id for case in CASES]
-    counted = n_counted * ids[:1]
-    assert trials == counted + ids
+    assert trials == ids
     assert [result.id for result in results] == ids

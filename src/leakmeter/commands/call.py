@@ -321,7 +321,7 @@ def measured(
     results: Callable[[Iterable[PartContent]], Iterator[Any]] | None = None,
 ) -> Results[Any]:
     """A plan measured in memory, or into a run directory; `results` as for `commands.cases.run_cases`."""
-    from leakmeter.commands.progress import progress
+    from leakmeter.commands.progress import progress, tell_full_passes
     from leakmeter.engine.measure import Callbacks
     from leakmeter.engine.ready import make_ready
     from leakmeter.engine.storage.stored import check_store
@@ -335,7 +335,8 @@ def measured(
         ready = make_ready(plan, model.backend)
         for line in ready.plan.cases.notes:
             tell(line)
-        watch = progress(model.backend, len(ready.prepared)) if how.progress else nullcontext(Callbacks())
+        silent = Callbacks(on_full_passes=tell_full_passes)
+        watch = progress(model.backend, len(ready.prepared)) if how.progress else nullcontext(silent)
         kind = registry.instrument(plan.instrument).result
         with watch as callbacks:
             if how.out is None:

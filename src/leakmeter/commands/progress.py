@@ -18,6 +18,7 @@ from leakmeter.core.self_check import nats_apart
 from leakmeter.overriding import override
 
 if TYPE_CHECKING:
+    from leakmeter.core.sharing import FullPasses
     from leakmeter.engine.measure import Callbacks
 
 _QUIET_SECONDS = 0.5
@@ -63,6 +64,11 @@ def _tell_wrong_pass(case_id: str, nats: float) -> None:
         f"case '{case_id}': passes that share work gave other numbers than the model alone, by {nats_apart(nats)} at a "
         "token; it is measured again, and the rest too, with one plain pass a prompt, which takes several times as long"
     )
+
+
+def tell_full_passes(first: FullPasses) -> None:
+    """Say how many tokens more a model takes whose prompts share no work."""
+    tell(f"'{first.model}': {first.words}")
 
 
 @dataclass(slots=True)
@@ -115,6 +121,7 @@ class _State:
                 on_case=self._begin_case,
                 on_halving=_tell_halving,
                 on_wrong_pass=_tell_wrong_pass,
+                on_full_passes=tell_full_passes,
             )
         finally:
             self.n_run_before, self.backend = self.n_run, None

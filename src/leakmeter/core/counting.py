@@ -30,7 +30,8 @@ from leakmeter.core.request import (
     Trial,
     VectorPlace,
 )
-from leakmeter.core.tree import Branch, Chunk
+from leakmeter.core.sharing import TokenCounter
+from leakmeter.core.tree import Chunk
 from leakmeter.overriding import override
 from leakmeter.stats.arrays import FloatArray
 
@@ -72,7 +73,6 @@ class CountingBackend(Backend):
         """Of the answers."""
         self.first: Request | None = None
         """What was asked for first."""
-        self._kept: dict[bytes, Branch] = {}
         self._answers: dict[tuple[object, ...], FloatArray] = {}
         self._begin()
 
@@ -129,42 +129,14 @@ class CountingBackend(Backend):
         shapes = [(r.directions.n_exact + r.directions.n_probes, len(r.sigmas), 2) for r in requests]
         return [Gradients(self._random.exponential(size=shape), entropy=0.0, log_mass=0.0) for shape in shapes]
 
-    def ran(self, branch: Branch, start: int) -> None:
-        """A sequence is run from its token `start` on."""
-        self.n_tokens_run += len(branch.ids) - start
-
     def _begin(self) -> None:
         self._random = np.random.default_rng(self.seed)
         # Each is drawn once in a trial: responses part at once, also from those of earlier rounds.
         self._free: Iterator[int] = (token for token in itertools.count() if token not in self.tokenizer.stop_ids)
-        self._kept = {}
+        self._counter = TokenCounter(self.capabilities.shares)
 
     def _count(self, chunk: Chunk) -> None:
-        if self.capabilities.shares == "nothing":
-            self.n_tokens_run += chunk.n_full_pass_tokens
-            return
-        continued = {int(s) for r, slots in chunk.answers() if r.reduction.continues for s in slots[:, -1]}
-        for branch in chunk.branches:
-            self.ran(branch, self._start(branch))
-            if self.capabilities.shares != "prefixes":
-                # A pass that has to end on the way is another one from the first token.
-                self.n_tokens_run += sum(branch.ends)
-        self._kept = {
-            _key(branch): branch for branch in chunk.branches if not continued.isdisjoint(branch.row_slots.tolist())
-        }
-
-    def _start(self, branch: Branch) -> int:
-        """Leading tokens that need not be run: the parent's, or those of a sequence that the last round kept."""
-        if self.capabilities.shares != "prefixes":
-            return 0
-        if branch.hidden:
-            return branch.fork
-        # At least the first wanted row has to be run again.
-        most = int(branch.row_tokens.min()) if len(branch.row_tokens) else len(branch.ids) - 1
-        # A response that was drawn further begins with all of what was kept: no need to compare with each.
-        if _key(branch, most) in self._kept:
-            return most
-        return max([branch.fork, *(_n_shared(branch, kept, most) for kept in self._kept.values())])
+        self.n_tokens_run += self._counter.count(chunk)
 
     def _answer(self, request: Request, token: int) -> Scores:
         """What the reduction keeps of random rows; of one that draws, the token drawn, whatever the entry means."""
@@ -230,15 +202,3 @@ def _draws(request: Request) -> bool:
     """Whether a token is drawn: the response goes on, and the row behind it is wanted."""
     n_response = len(request.response)
     return request.reduction.continues and request.reduction.rows(n_response).start == n_response
-
-
-def _key(branch: Branch, n: int | None = None) -> bytes:
-    return b"".join([bytes([branch.apart]), branch.ids[:n].tobytes(), branch.positions[:n].tobytes()])
-
-
-def _n_shared(branch: Branch, other: Branch, most: int) -> int:
-    if branch.apart != other.apart:
-        return 0
-    n = min(len(other.ids), most)
-    same = (other.ids[:n] == branch.ids[:n]) & (other.positions[:n] == branch.positions[:n])
-    return n if same.all() else int(np.argmin(same))

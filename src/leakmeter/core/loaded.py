@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from leakmeter.core.case import context_text, conversation_of, unmarked_context, unmeasured_answers
-from leakmeter.core.counting import CountingBackend, count
 from leakmeter.core.item import Looked, Origin, Prepared, StepByStep
 from leakmeter.core.long_work import checkpoint
-from leakmeter.core.plain import counted
 from leakmeter.core.registry import AnyCase, LookingSettings
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.overriding import override
@@ -84,12 +82,8 @@ class LoadedCases(Generic[_C]):
                 check(prepared_case)
         if not prepared:
             raise UsageError(f"none of {len(self.cases)} cases can be used; the first: {problems[0]}")
-        notes = (*_notes(unmarked, len(prepared)), *_of_sharing(backend, measure, prepared))
+        notes = tuple(_notes(unmarked, len(prepared)))
         return prepared, replace(self, cases=tuple(kept), problems=tuple(problems), notes=notes)
-
-
-_MORE: Final = 1.05
-"""Factor from which the note says how many times as many tokens are run."""
 
 
 def _notes(unmarked: Mapping[str, Sequence[int]], n_cases: int) -> Iterator[str]:
@@ -101,21 +95,6 @@ def _notes(unmarked: Mapping[str, Sequence[int]], n_cases: int) -> Iterator[str]
             f"{where}the only context is {context}; the rest of the chat, {size} tokens, counts as the query, "
             f"and nothing in it is measured{mark}"
         )
-
-
-def _of_sharing(backend: Backend, measure: Measure, prepared: Sequence[Prepared]) -> Iterator[str]:
-    """How many tokens more a model takes whose prompts share no work, counted of the first case without the model."""
-    if backend.passes != "plain":
-        return
-    item = prepared[0].item
-    own, shared = (count(CountingBackend(backend, shares), [measure.trial(item)]) for shares in (None, "prefixes"))
-    times = own.n_tokens_run / max(1, shared.n_tokens_run)
-    as_many = f", {times:.1f} times as many as the" if times >= _MORE else ", where there would be"
-    yield (
-        f"'{backend.name}' has states that cannot be forked, or failed a self-check, so each sequence is run in full: "
-        f"{'at most' if own.is_upper_bound else 'about'} {counted(own.n_tokens_run, 'token')} for the first case"
-        f"{as_many} {shared.n_tokens_run:,} of a model whose states can be forked"
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from leakmeter.core.measure import RESPONSE, TOKEN_ID, Measure, Measurement
 from leakmeter.core.plain import n_listed
 from leakmeter.core.record import JsonObject
 from leakmeter.core.self_check import Recomputed, WrongPassError, is_checked, measures_noise, record_of
+from leakmeter.core.sharing import FullPassCounter, FullPasses
 from leakmeter.engine.execute.pool import Failure, rebuilt
 from leakmeter.engine.groups import groups_of
 from leakmeter.engine.storage.parts import Part, cases_of_part
@@ -40,6 +41,8 @@ class Callbacks:
     """Memory ran out while a case was measured, so many times; the work went on in smaller parts."""
     on_wrong_pass: Callable[[str, float], None] = lambda case_id, nats: None
     """A case's numbers were not those of a plain pass, by so many nats: it was measured again with plain passes."""
+    on_full_passes: Callable[[FullPasses], None] = lambda first: None
+    """The first cases are measured by a model whose prompts share no work."""
 
 
 class PartsBackend(Backend):
@@ -98,13 +101,18 @@ def measure_cases(
         group = with_noise(prepared[at.start : at.stop], noise_nats)
         callbacks.on_case(n_done, group[0].item.id)
         n_done += len(at)
+        is_first = number == first_measured
+        counter = FullPassCounter(backend) if is_first and backend.passes == "plain" else None
         parts = measured_together(
             *(backend, measure, group),
             first=at.start,
             in_groups=in_groups,
-            check=check_of(number, at, is_first=number == first_measured),
+            check=check_of(number, at, is_first=is_first),
+            counter=counter,
         )
         _say_wrong_pass(parts, callbacks)
+        if counter is not None:
+            callbacks.on_full_passes(counter.counted(len(group)))
         if n_halvings := parts[0][0]["cost"]["out_of_memory_retries"]:
             callbacks.on_halving(_named([case.item.id for case in group]), n_halvings)
         if directory is not None:
@@ -237,10 +245,11 @@ def measured_together(
     first: int,
     in_groups: bool,
     check: PartCheck | None = None,
+    counter: FullPassCounter | None = None,
 ) -> list[Part]:
     """Measure the cases of one part, which are those from `first` on of the run. With `in_groups` each says how many
     cases the part has. With a check, a back end that shares work is held against a plain pass; where it gives other
-    numbers, the part is measured again with plain passes alone.
+    numbers, the part is measured again with plain passes alone. `counter` is told of what is asked.
 
     Raises:
         WrongPassError: plain passes do not give what they gave either.
@@ -250,7 +259,7 @@ def measured_together(
     started = time.perf_counter()
     failed_nats: float | None = None
     try:
-        measured, cost, recomputed = _checked(backend, measure, group, check)
+        measured, cost, recomputed = _checked(backend, measure, group, check, counter)
     except WrongPassError as wrong:
         failed_nats = wrong.nats
         backend.pass_plainly()
@@ -273,18 +282,28 @@ def measured_together(
 
 
 def _checked(
-    backend: Backend, measure: Measure, group: Sequence[Prepared], check: PartCheck | None
+    backend: Backend,
+    measure: Measure,
+    group: Sequence[Prepared],
+    check: PartCheck | None,
+    counter: FullPassCounter | None = None,
 ) -> tuple[list[list[Measurement]], Cost, Recomputed | None]:
     """Drive the trials of a part, and hold them against a plain pass where there is a check."""
     trials = [measure.trial(case.item) for case in group]
+    look = None if counter is None else counter.look
     if check is None or backend.passes is None:
-        return *drive(backend, trials), None
-    backend.begin_self_check(check.seed)
-    try:
-        measured, cost = drive(backend, trials)
-        return measured, cost, backend.end_self_check()
-    finally:
-        backend.drop_self_check()
+        measured, cost = drive(backend, trials, on_plan=look)
+        recomputed = None
+    else:
+        backend.begin_self_check(check.seed)
+        try:
+            measured, cost = drive(backend, trials, on_plan=look)
+            recomputed = backend.end_self_check()
+        finally:
+            backend.drop_self_check()
+    if counter is not None:
+        counter.n_gradient_tokens += cost.n_gradient_tokens
+    return measured, cost, recomputed
 
 
 def write_part(directory: RunDirectory, number: int, parts: Sequence[Part]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice, pairwise
 from itertools import count as count_from
@@ -20,6 +20,7 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
+from leakmeter.core.sharing import FullPasses
 from leakmeter.core.tree import chunk_of
 from leakmeter.engine.groups import groups_of, parts_of
 from leakmeter.engine.measure import shares, with_noise, with_sampled_noise
@@ -206,7 +207,21 @@ def forecast(
     )
     if len(looked_at) < len(cases):
         predicted = predicted.of_more(len(cases), len(looked_at))
-    return replace(predicted, at_least=is_least), kept
+    notes = (*kept.notes, *_of_sharing(predictor.model, plan.measure, prepared[0]))
+    return replace(predicted, at_least=is_least), replace(kept, notes=notes)
+
+
+def _of_sharing(backend: Backend, measure: Measure, prepared: Prepared) -> Iterator[str]:
+    """How many tokens more a model takes whose prompts share no work, counted of a case without the model."""
+    if backend.passes != "plain":
+        return
+    item = prepared.item
+    own, shared = (count(CountingBackend(backend, shares), [measure.trial(item)]) for shares in (None, "prefixes"))
+    first = FullPasses(backend.name, 1, own.n_tokens_run, shared.n_tokens_run)
+    yield (
+        f"'{backend.name}' has states that cannot be forked, or failed a self-check, so each sequence is run in full: "
+        f"{'at most' if own.is_upper_bound else 'about'} {first.words}"
+    )
 
 
 def _finding_nothing(prepared: Prepared) -> Prepared:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from leakmeter.core.backend import Backend, check_needs
 from leakmeter.core.files import made_for, remove_unused
@@ -48,6 +48,8 @@ def ready_of(plan: Plan, backend: Backend, prepared: Preparations) -> ReadyPlan:
 
 
 def _ready(plan: Plan, backend: Backend, prepared: Preparations) -> ReadyPlan:
+    if backend.passes == "plain":
+        plan = replace(plan, cases=replace(plan.cases, notes=(*plan.cases.notes, _OF_FULL_PASSES.format(backend.name))))
     steps = prepared.steps if plan.steps else ()
     return ReadyPlan(plan, backend, prepared, parts_of(plan.cases.cases, plan.group_size, steps, plan.telling))
 
@@ -56,6 +58,12 @@ def _check(measure: Measure, backend: Backend, prepared: Prepared) -> None:
     """Refuse, before anything is written, what the measure cannot do with a case, or the back end cannot answer."""
     measure.check(prepared.item)
     check_needs(backend, measure.needs(prepared.item))
+
+
+_OF_FULL_PASSES: Final = (
+    "'{}' has states that cannot be forked, or failed a self-check, so each sequence is run in full; how many tokens "
+    "more that takes is said once the first case is measured"
+)
 
 
 class OpenRun(NamedTuple):
