@@ -16,6 +16,8 @@ N_CASES = 3
 N_CASES_OF_A_LOG = 60
 """More than a log has whose answers are all measured alike. The first ten cases of a run, and one in a hundred of the
 others, measure noise: two prefix trees more."""
+N_DRAWN = 5
+"""Tokens of a response that is drawn."""
 MODEL = "smollm2-135m"
 SHARED_NAMES: dict[str, str] = {}
 """Public names of classes that may have more than one definition, and why."""
@@ -49,18 +51,28 @@ def counted(owner: Any, name: str) -> Iterator[list[str]]:
         setattr(owner, name, usual)
 
 
-def of_influence(owner: Any, name: str, n_cases: int = N_CASES) -> float:
+NOTE = ("Anna lives in Graz. Bo lives in Oslo.",)
+THREE_NOTES = ("Anna lives in Graz. She likes tea.", "Bo lives in Oslo. He likes rain.", "Cy lives in Rome. It is hot.")
+
+
+def of_influence(
+    owner: Any,
+    name: str,
+    n_cases: int = N_CASES,
+    *,
+    texts: Sequence[str] = NOTE,
+    response: str | None = "In Graz.",
+    **options: Any,
+) -> float:
     """Calls a case of `leakmeter.influence` of so many on the default model: the toy model has no prefix trees."""
     import leakmeter
     from leakmeter.core.case import Case, Document
 
-    cases = [
-        Case(f"case {number}", (Document("note", "Anna lives in Graz. Bo lives in Oslo."),), "Where?", "In Graz.")
-        for number in range(n_cases)
-    ]
+    documents = tuple(Document(f"note {number}", text) for number, text in enumerate(texts))
+    cases = [Case(f"case {number}", documents, "Where does Anna live?", response) for number in range(n_cases)]
     meter = leakmeter.Meter(MODEL)
     with counted(owner, name) as calls:
-        meter.influence(cases)
+        meter.influence(cases, **options)
     return len(calls) / n_cases
 
 
@@ -80,6 +92,24 @@ def prefix_trees_a_case_of_a_log() -> float:
     from leakmeter.core import tree
 
     return of_influence(tree, "_lay_out", N_CASES_OF_A_LOG)
+
+
+def prefix_trees_where_a_document_matters() -> float:
+    from leakmeter.core import tree
+
+    return of_influence(tree, "_lay_out", texts=THREE_NOTES)
+
+
+def prefix_trees_where_a_response_is_drawn() -> float:
+    from leakmeter.core import tree
+
+    return of_influence(tree, "_lay_out", response=None, max_new_tokens=N_DRAWN)
+
+
+def prefix_trees_of_a_search() -> float:
+    from leakmeter.core import tree
+
+    return of_influence(tree, "_lay_out", texts=THREE_NOTES, search="top:2")
 
 
 def files_that_name(pattern: str) -> int:
@@ -225,10 +255,25 @@ def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
+REASONS = {
+    "prefix trees a case": "1 of what is measured, 2 of the noise floor: the same sequences in other company, and with "
+    "tokens that run alone, which one tree would join again",
+    "prefix trees a case, of a log": "1 of what is measured; 2 of noise in the first ten cases and in one of a hundred",
+    "prefix trees a case, where a document matters": "these 3; 1 of its sentences left out; 1 of its sentences alone, "
+    "where none of them accounts for it: which ones, the scores before say",
+    "prefix trees a case, where a response is drawn": f"these 3; 1 for each of {N_DRAWN} tokens, since each depends on "
+    "the one before: a sequence that is one token longer",
+    "prefix trees a case, of a search": "1 screens all pieces; 3 score its first ones exactly, two, one and one, until "
+    "the others cannot reach them; 1 of these alone and of controls; 2 of noise",
+}
+"""Why some figures are what they are."""
 LINES: dict[str, Callable[[], float]] = {
     "trials a case": trials_a_case,
     "prefix trees a case": prefix_trees_a_case,
     "prefix trees a case, of a log": prefix_trees_a_case_of_a_log,
+    "prefix trees a case, where a document matters": prefix_trees_where_a_document_matters,
+    "prefix trees a case, where a response is drawn": prefix_trees_where_a_response_is_drawn,
+    "prefix trees a case, of a search": prefix_trees_of_a_search,
     "getattr and hasattr on models, measures and reductions": lambda: len(all_probes()),
     "files that name prediction": files_that_name_prediction,
     "files that name half widths": files_that_name_half_widths,
@@ -242,7 +287,8 @@ LINES: dict[str, Callable[[], float]] = {
 
 def main(names: list[str]) -> None:
     for name in names or LINES:
-        print(f"{name}: {LINES[name]():g}")
+        reason = f" ({REASONS[name]})" if name in REASONS else ""
+        print(f"{name}: {LINES[name]():g}{reason}")
 
 
 if __name__ == "__main__":
