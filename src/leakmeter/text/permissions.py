@@ -28,6 +28,10 @@ from leakmeter.core.record import Record
 from leakmeter.errors import DataError
 
 MayKnow = Literal["yes", "no", "unknown"]
+WORDS: Final[dict[MayKnow | None, str]] = {"yes": "yes", "no": "no", "unknown": "not known", None: ""}
+"""Whether the recipient may know it, in a table."""
+ORDER: Final[dict[MayKnow | None, int]] = {"no": 0, "unknown": 1, None: 1, "yes": 2}
+"""What comes first in lists."""
 Belonging = Literal["recipient", "tenant", "reader"]
 
 _WHAT: Final = "file of who may know what"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import sentencex
@@ -117,3 +117,14 @@ def tiles(
         token = end
     ends = [start for _, start in units[1:]] + [n_characters]
     return [(tokens, (start, end)) for (tokens, start), end in zip(units, ends, strict=True)]
+
+
+def merged(ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
+    """Ranges [start, end) in order, joined where they overlap or touch."""
+    out: list[tuple[int, int]] = []
+    for start, end in sorted((start, end) for start, end in ranges):
+        if out and start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], end))
+        else:
+            out.append((start, end))
+    return out

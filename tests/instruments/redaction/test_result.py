@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from leakmeter.core.measure import NATS, TOKEN_ID, Measurement
-from leakmeter.instruments.redaction.result import RedactionResult, marked, merged
+from leakmeter.instruments.redaction.result import RedactionResult, marked
 from leakmeter.stats.stats import GIVEN
+from leakmeter.text.units import merged
 
 CONTEXT = "Ana is 41. Bo ate. Call Ana.\n\nCid left."
 PARAMS = {"temperature": 0.8, "cid_lambda": 1.0, "max_new_tokens": 4, "seed": 7}

@@ -6,7 +6,7 @@ import math
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -37,6 +37,10 @@ class DecodingStatistics(ReceiptStatistics):
     loss = LOSS
     spent_epsilon = Statistic("spent_epsilon", NATS, "2 · max_loss, with a bound ε alone", optional=True)
     promised_epsilon = Statistic("promised_epsilon", NATS, "ε of the token, with a bound alone", optional=True)
+
+
+DELTA: Final = 1e-5
+"""Of a guarantee, where none is given."""
 
 
 @dataclass(frozen=True, kw_only=True)

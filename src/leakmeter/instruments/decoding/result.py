@@ -16,7 +16,7 @@ from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.self_check import carried
 from leakmeter.engine.storage.kept import FieldError, KeptCase, Series
 from leakmeter.errors import UsageError
-from leakmeter.instruments.decoding.measure import DecodingStatistics
+from leakmeter.instruments.decoding.measure import DELTA, DecodingStatistics
 from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
@@ -39,7 +39,6 @@ class KeptDecoding(KeptCase):
             yield Series(statistic, self.token_counts, is_needed=params["epsilon"] is not None)
 
 
-DELTA: Final = 1e-5
 _PUBLIC_DECIMALS: Final = 3  # float32 noise of about 1e-5 nats depends on what was computed beside, so on D
 _COMPOSED_AT_MOST_NATS: Final = 1000.0  # composing distributions takes seconds there, and says nothing anybody wants
 ResponseSeries = Mapping[tuple[int, str], FloatArray]

@@ -16,6 +16,7 @@ from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text, signed_cell
+from leakmeter.text import permissions
 from leakmeter.text.entities import shapes
 from leakmeter.text.entities.encoded import ENCODED
 from leakmeter.text.entities.fields import FIELD
@@ -163,7 +164,9 @@ def kinds(case: InfluenceResult) -> b.Values:
 
 def may_know(case: InfluenceResult) -> b.Values:
     """Whether the recipient may know what is disclosed."""
-    return b.Values([*dict.fromkeys(permitted.WORDS[leak.allowed] for leak in found(case) if leak.allowed is not None)])
+    return b.Values(
+        [*dict.fromkeys(permissions.WORDS[leak.allowed] for leak in found(case) if leak.allowed is not None)]
+    )
 
 
 def documents(case: InfluenceResult) -> b.Values:
@@ -279,7 +282,7 @@ def _table(
         (b.Column("What", chips=True), lambda row: kind_text(row[1].kind)),
         (b.Column("Response says"), lambda row: b.Untrusted(row[1].text, _WORDS)),
         (b.Column("From"), lambda row: _origin(row[1], p_of.get(id(row[1])))),
-        (b.Column(_MAY_KNOW, chips=True), lambda row: permitted.WORDS[row[1].allowed]),
+        (b.Column(_MAY_KNOW, chips=True), lambda row: permissions.WORDS[row[1].allowed]),
         (b.Column(_RULE, on="pages"), lambda row: b.Untrusted(row[1].rule or "", 80)),
         (b.Column("Nats", "signed_nats", shade=True), lambda row: _shaded(row[1])),
         (b.Column("Sure", "posterior"), lambda row: row[1].posterior),

@@ -15,12 +15,8 @@ if TYPE_CHECKING:
 
 _LISTED: Final = 8
 """Rules that a sentence names."""
-WORDS: Final[dict[MayKnow | None, str]] = {"yes": "yes", "no": "no", "unknown": "not known", None: ""}
-"""Whether the recipient may know it, in a table."""
 ALLOWED: Final[dict[MayKnow, str]] = {"no": "not allowed", "unknown": "not known", "yes": "allowed"}
 """The same before what is disclosed, in that order."""
-ORDER: Final[dict[MayKnow | None, int]] = {"no": 0, "unknown": 1, None: 1, "yes": 2}
-"""What comes first in lists."""
 MAY_NOT: Final = "to recipients who may not know them"
 ONE_MAY_NOT: Final = "to a recipient who may not know it"
 

@@ -33,6 +33,7 @@ from leakmeter.stats.stats import posterior_of
 from leakmeter.text.entities.encoded import ENCODED
 from leakmeter.text.entity_results import PieceSeries, entity_warnings
 from leakmeter.text.layout import without_characters
+from leakmeter.text.units import merged
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -470,17 +471,6 @@ def _of_limit(case: RedactionResult, max_loss_nats: float) -> Iterator[str]:
 
 def _sum(values: FloatArray) -> float:
     return float(np.abs(values).sum())
-
-
-def merged(ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
-    """Ranges [start, end) in order, joined where they overlap or touch."""
-    out: list[tuple[int, int]] = []
-    for start, end in sorted((start, end) for start, end in ranges):
-        if out and start <= out[-1][1]:
-            out[-1] = (out[-1][0], max(out[-1][1], end))
-        else:
-            out.append((start, end))
-    return out
 
 
 def marked(context: str, ranges: Sequence[tuple[int, int]]) -> str:

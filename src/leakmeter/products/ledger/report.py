@@ -9,11 +9,10 @@ from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from typing import Any, Final, NamedTuple
 
+from leakmeter import InfluenceResult
 from leakmeter.core.plain import counted, distinct, plural
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import UsageError
-from leakmeter.instruments.influence.permitted import ORDER, WORDS
-from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.products.ledger.flags import SENTENCES
 from leakmeter.products.ledger.keys import ANSWER as PERSON
 from leakmeter.products.ledger.keys import RECIPIENT, channel_of, shown
@@ -30,6 +29,7 @@ from leakmeter.products.ledger.totals import (
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.scale import nats_text, percent
+from leakmeter.text import permissions
 
 ANSWER: Final = "answer"
 BY: Final = (DOCUMENT, SUBJECT, RECIPIENT, "day")
@@ -457,8 +457,8 @@ def _disclosed(
 
 def _may_know(rows: Sequence[LedgerDisclosure]) -> str:
     """Whether the recipient may know it, in words; of answers that differ in it, the worst."""
-    worst = min((disclosed.allowed for disclosed in rows), key=lambda allowed: ORDER[allowed])
-    return WORDS[worst]
+    worst = min((disclosed.allowed for disclosed in rows), key=lambda allowed: permissions.ORDER[allowed])
+    return permissions.WORDS[worst]
 
 
 def _pairs_table(

@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from leakmeter import DecodeResult
 from leakmeter.core.backend import Tokenizer
 from leakmeter.core.files import store_errors, write_whole
 from leakmeter.core.item import ContextItem
@@ -30,8 +31,7 @@ from leakmeter.core.record import JsonObject
 from leakmeter.core.request import Trial
 from leakmeter.engine.storage.pseudonym import made_directory
 from leakmeter.errors import UsageError, WindowError
-from leakmeter.instruments.decoding.measure import Decode, check_guarantee, check_precision
-from leakmeter.instruments.decoding.result import DELTA, DecodeResult
+from leakmeter.instruments.decoding.measure import DELTA, Decode, check_guarantee, check_precision
 from leakmeter.overriding import override
 from leakmeter.products.serve.bodies import error_of, without_paths
 from leakmeter.products.serve.completions import (

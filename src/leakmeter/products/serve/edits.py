@@ -6,20 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from leakmeter import DecodeResult, InfluenceResult
 from leakmeter.core.item import Prepared
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.instruments.decoding.result import DecodeResult
 from leakmeter.instruments.influence import context as wording
 from leakmeter.instruments.influence import disclosure_report
 from leakmeter.instruments.influence.disclosures import Disclosure
-from leakmeter.instruments.influence.result import InfluenceResult
-from leakmeter.instruments.redaction.result import merged
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.text.entities.find import find
 from leakmeter.text.entities.values import SEARCHED
 from leakmeter.text.layout import without_characters
 from leakmeter.text.surrogates.entity import surrogate_of
+from leakmeter.text.units import merged
 
 _REGION: Final = "US"
 

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from leakmeter import DecodeResult, InfluenceResult, RedactionResult
 from leakmeter.core.backend import response_texts
 from leakmeter.core.case import Case
 from leakmeter.core.item import Prepared
@@ -26,17 +27,14 @@ from leakmeter.data.rows import rows_of_text
 from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
-from leakmeter.instruments.decoding.result import DecodeResult
 from leakmeter.instruments.influence import context as wording
 from leakmeter.instruments.influence import disclosure_report, findings
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.math import InfluenceStatistics
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
 from leakmeter.instruments.influence.search import Search, SearchScores
 from leakmeter.instruments.influence.sources import ContextPiece
 from leakmeter.instruments.redaction.measure import Redaction
-from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.overriding import override
 from leakmeter.products.serve import bodies, edits, mixtures
 from leakmeter.products.serve.controls import here
@@ -355,7 +353,7 @@ def _measure(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> Json
         "found": html.fragment(here([block for block in order.lead if isinstance(block, b.Headline | b.Text)])),
         "advice": html.fragment(here([block for block in order.lead if not isinstance(block, b.Headline | b.Text)])),
         "rest": html.fragment(here(order.rest), level=3),
-        "pieces": [_piece(result_, piece) for piece in result_.pieces],
+        "pieces": [_piece(result_, number) for number in range(len(result_.pieces))],
         **watch.marked(
             disclosure_report.marked(result_),
             list(zip(result_.response.tokens, result_.whole_per_token_nats, strict=True)),
@@ -371,7 +369,8 @@ def _findings_text(result: InfluenceResult) -> str:
     return f"{n:,} of {of:,} pieces moved the answer by more than noise and an irrelevant text."
 
 
-def _piece(result: InfluenceResult, piece: PieceInfluence) -> JsonObject:
+def _piece(result: InfluenceResult, number: int) -> JsonObject:
+    piece = result.pieces[number]
     heat = scale.heat(piece.nats, findings.floor_nats(result, piece)) if findings.is_finding(result, piece) else 0
     return {
         "name": piece.name,
@@ -524,7 +523,7 @@ def _mix(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObje
 
 def _keep(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
     """A run of the case, measured as `leakmeter influence` measures it: with its id, its numbers, its modes."""
-    from leakmeter.instruments.influence.command import influence
+    from leakmeter import influence
 
     if typed.response is None:
         raise UsageError("measure an answer first, or type one")
