@@ -130,11 +130,21 @@ def files_that_name_half_widths() -> int:
 
 def public_classes(source: Path = SOURCE) -> dict[str, list[str]]:
     """Names of public classes and type aliases at the top of modules, and the modules that define each."""
+    return {name: at for name, at in classes(source).items() if not name.startswith("_")}
+
+
+def private_classes(source: Path = SOURCE) -> dict[str, list[str]]:
+    """The same of private ones, whose names begin with an underscore. Two modules may each have one of a name, since
+    nobody reads it outside of them; but a word that means one thing everywhere means it there too."""
+    return {name: at for name, at in classes(source).items() if name.startswith("_")}
+
+
+def classes(source: Path = SOURCE) -> dict[str, list[str]]:
     found: defaultdict[str, list[str]] = defaultdict(list)
     for path in sorted(source.rglob("*.py")):
         module = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
         for node in statements(ast.parse(path.read_text(encoding="utf-8")).body):
-            if (name := defined_type(node)) and not name.startswith("_"):
+            if name := defined_type(node):
                 found[name].append(module)
     return dict(found)
 

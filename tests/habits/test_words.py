@@ -33,6 +33,14 @@ def test_a_name_with_two_definitions_is_found(tmp_path: Path) -> None:
         "from a import Kind\n\nif Kind:\n    Row: TypeAlias = int\n_Row = int\n", encoding="utf-8"
     )
     assert ideas.public_classes(tmp_path) == {"Row": ["a", "b"], "Kind": ["a"]}
+    assert ideas.private_classes(tmp_path) == {"_Row": ["b"]}
+
+
+def test_no_private_class_takes_a_word_of_the_glossary() -> None:
+    words = {word.capitalize() for word, at, _ in glossary() if at}
+    private = ideas.private_classes()
+    assert len(private) > 100
+    assert {name: at for name, at in private.items() if name.strip("_") in words} == {}
 
 
 def test_words_of_the_glossary_are_those_of_the_code() -> None:

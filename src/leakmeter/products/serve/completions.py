@@ -131,14 +131,14 @@ class _Form(BaseModel):
         return {name: value for name, value in body.items() if value is not None} if isinstance(body, dict) else body
 
 
-class _Part(_Form):
+class _ContentPart(_Form):
     type: Literal["text"]
     text: str
 
 
-class _Turn(_Form):
+class _ChatTurn(_Form):
     role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[Annotated[str, Tag(_AS_TEXT)] | Annotated[list[_Part], Tag(_AS_PARTS)], Discriminator(_kind)]
+    content: Annotated[Annotated[str, Tag(_AS_TEXT)] | Annotated[list[_ContentPart], Tag(_AS_PARTS)], Discriminator(_kind)]
 
     def as_pair(self) -> tuple[str, str]:
         return self.role, self.content if isinstance(self.content, str) else "\n".join(
@@ -166,7 +166,7 @@ class _Options(_Form):
 
 class _Body(_Form):
     model: str
-    messages: Annotated[list[_Turn], Field(min_length=1, max_length=MOST_MESSAGES)]
+    messages: Annotated[list[_ChatTurn], Field(min_length=1, max_length=MOST_MESSAGES)]
     documents: Annotated[list[_Document], Field(min_length=1, max_length=MOST_DOCUMENTS)]
     n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] = 1
     max_tokens: _Length | None = None

@@ -172,7 +172,7 @@ def tune(
     called = name or name_of(model)
     with differentiable(model, called), nullcontext() if state is None else made_for(state):
         vectors = _first_vectors(model, tokenizer, settings.length, settings.init, settings.seed)
-        run = _Run(model, coder.start_ids, examples, validation, settings, vectors)
+        run = _Training(model, coder.start_ids, examples, validation, settings, vectors)
         if state is not None:
             run.keep_in(state, digest([astuple(settings), _plain(examples), _plain(validation), weights_sha256(model)]))
         if not run.epochs:
@@ -219,7 +219,7 @@ def tune_into(
 
 
 @dataclass(slots=True)
-class _Run:
+class _Training:
     model: Any
     start_ids: tuple[int, ...]
     examples: Sequence[TuningExample]
