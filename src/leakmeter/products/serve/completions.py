@@ -138,7 +138,9 @@ class _ContentPart(_Form):
 
 class _ChatTurn(_Form):
     role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[Annotated[str, Tag(_AS_TEXT)] | Annotated[list[_ContentPart], Tag(_AS_PARTS)], Discriminator(_kind)]
+    content: Annotated[
+        Annotated[str, Tag(_AS_TEXT)] | Annotated[list[_ContentPart], Tag(_AS_PARTS)], Discriminator(_kind)
+    ]
 
     def as_pair(self) -> tuple[str, str]:
         return self.role, self.content if isinstance(self.content, str) else "\n".join(
