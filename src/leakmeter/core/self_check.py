@@ -150,10 +150,10 @@ class SelfCheck(Record):
     """Number of tokens that the plain passes of the checks ran, beside those of the run. Absent where not counted."""
     rounding_nats: Unbounded | None = field(default=None, metadata={SELDOM: True})
     """How far rounding moves a token's log-probability, nats, on average: the most of any recomputed sequence. Present
-    only where numbers have 16 bits."""
+    only where numbers have 16 bits, or the model keeps a number of keys by scores of its own."""
     rounding_entropy_nats: Unbounded | None = field(default=None, metadata={SELDOM: True})
     """How far rounding moves the entropy of the next token, nats, on average: the most of any recomputed sequence.
-    Present only where numbers have 16 bits."""
+    Present only where `rounding_nats` is."""
 
     @classmethod
     def from_texts(cls, texts: Texts) -> Self | None:

@@ -1,7 +1,8 @@
 """Holds what a back end gave against plain passes: a random sequence or two of a case, recomputed when it is done.
 
 With 16 bits a number, a second plain pass of each is rounded otherwise (`rounding`): that shared passes and one plain
-pass give the same digits says little of how far others are.
+pass give the same digits says little of how far others are. So it is with a model that keeps a number of keys by scores
+of its own: the last digit decides between two that are nearly alike, and moves what follows by tenths of a nat.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ from leakmeter.stats.arrays import IntArray
 _NO_TARGET: Final = -1
 _ROUNDED_ROWS: Final = 64
 """Rows of a sequence from whose mean rounding is read, where fewer are wanted: a single row's is off by a lot."""
+
+
+_NUMBERS_OF_KEYS: Final = ("keep_window_size", "index_topk")
+"""What configurations call the number of keys that a model keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,8 @@ class SelfChecker:
         """How far a sequence is from a plain pass, so many rows at a time; None where there is no memory for one. How
         far rounding moves rows is read from `most` of them at most."""
         dtype = str(self._forward.model.dtype).removeprefix("torch.")
-        n_before = min(most, _ROUNDED_ROWS) - len(held.rows) if is_half(dtype) else 0
+        rounds = is_half(dtype) or any(getattr(self._config, name, None) is not None for name in _NUMBERS_OF_KEYS)
+        n_before = min(most, _ROUNDED_ROWS) - len(held.rows) if rounds else 0
         n_before = max(0, min(n_before, int(held.rows[0])))
         rows = np.concatenate([held.rows[0] - n_before + np.arange(n_before), held.rows])
         plain_and_before = self._plain(held, rows)
@@ -179,7 +185,7 @@ class SelfChecker:
                 nats,
             )
         found = Recomputed(len(held.rows), float(of_rows.mean()), nats)
-        if not is_half(dtype):
+        if not rounds:
             return found
         rounding, of_entropy = self._rounding(held, rows, plain_and_before, at_once, seed)
         return replace(found, rounding_nats=rounding, rounding_entropy_nats=of_entropy)
