@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from benchmarks import architectures
 
+from leakmeter.core.self_check import doubt
 from leakmeter.errors import ModelError
 
 # Of random float32 models; what differs by more has to be said.
@@ -35,6 +36,19 @@ def test_labels_after_exemplars_are_those_of_plain_passes(name: str) -> None:
 @pytest.mark.parametrize("name", LONG)
 def test_every_measure_is_that_of_plain_passes(name: str) -> None:
     check(architectures.row(name))
+
+
+def test_a_run_says_where_the_last_digit_decides() -> None:
+    """Doge keeps some keys by scores of its own; of two that are nearly alike it may keep either."""
+    model = architectures.build("doge")
+    meter = architectures.Meter((model, architectures.tokenizer()), cache=False)
+    plain, recorded = architectures.Plain(model), architectures.Recorded()
+    with recorded.of(meter.backend):  # type: ignore[arg-type]
+        (result,) = architectures.MEASURES["icl"](meter)
+    difference = plain.difference(recorded)
+    assert difference > MOST_NATS
+    assert result.noise_floor_nats > difference
+    assert doubt(result.answer_noise_floor_nats, result.self_check) is not None
 
 
 def test_the_comparison_sees_a_wrong_engine(monkeypatch: pytest.MonkeyPatch) -> None:

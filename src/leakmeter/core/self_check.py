@@ -13,14 +13,14 @@ of these showed, in proportion to their length where they are longer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from math import inf, isnan
+from dataclasses import dataclass, field, replace
+from math import inf, isnan, sqrt
 from typing import Any, Final, Literal, Self
 
 import numpy as np
 
 from leakmeter.core.measure import NATS, NOISE, Measurement, Texts
-from leakmeter.core.plain import to_plain
+from leakmeter.core.plain import SELDOM, to_plain
 from leakmeter.core.record import JsonObject, Record, Unbounded
 from leakmeter.errors import ScoreError
 
@@ -37,7 +37,13 @@ _EXACT: Final = ("float32", "float64")
 
 MOST_FLOOR_NATS: Final = 0.1
 """Noise of a token above which a model's numbers cannot show that there is nothing to find."""
+_ROUNDING: Final = ("rounding_nats", "rounding_entropy_nats")
 _TOLERANCES: Final = {"float64": 1e-6, "float32": 1e-3, "float16": 0.2, "bfloat16": 1.0}
+
+
+def is_half(dtype: str) -> bool:
+    """Whether numbers have 16 bits or fewer: how far their rounding moves logits is then measured by itself."""
+    return dtype not in _EXACT
 
 
 def tolerance_nats(dtype: str) -> float:
@@ -83,6 +89,13 @@ class Recomputed:
     whichever is more."""
     largest_nats: float = 0.0
     """Of a row."""
+    rounding_nats: float | None = None
+    """Mean difference of a row between two plain passes that round otherwise, of the sequence where it is more; None
+    where that was not measured."""
+    rounding_entropy_nats: float | None = None
+    """The same of the row's entropy."""
+    n_tokens: int = 0
+    """Tokens of the plain passes."""
 
 
 def record_of(recomputed: Recomputed, passes: Passes, failed_nats: float | None) -> JsonObject:
@@ -93,7 +106,11 @@ def record_of(recomputed: Recomputed, passes: Passes, failed_nats: float | None)
         "rows": recomputed.n_rows,
         "nats": _kept(recomputed.nats),
         "largest_nats": _kept(recomputed.largest_nats),
+        "tokens": recomputed.n_tokens,
     }
+    for name in _ROUNDING:
+        if (nats := getattr(recomputed, name)) is not None:
+            record[name] = _kept(nats)
     return record if failed_nats is None else {**record, "failed_nats": _kept(failed_nats)}
 
 
@@ -129,6 +146,14 @@ class SelfCheck(Record):
     """Largest difference of a token's log-probability between the run and a plain pass, nats."""
     failed_nats: Unbounded | None
     """Error of the shared passes where a check failed, nats; None where none did."""
+    tokens: int | None = field(default=None, metadata={SELDOM: True})
+    """Number of tokens that the plain passes of the checks ran, beside those of the run. Absent where not counted."""
+    rounding_nats: Unbounded | None = field(default=None, metadata={SELDOM: True})
+    """How far rounding moves a token's log-probability, nats, on average: the most of any recomputed sequence. Present
+    only where numbers have 16 bits, or the model keeps a number of keys by scores of its own."""
+    rounding_entropy_nats: Unbounded | None = field(default=None, metadata={SELDOM: True})
+    """How far rounding moves the entropy of the next token, nats, on average: the most of any recomputed sequence.
+    Present only where `rounding_nats` is."""
 
     @classmethod
     def from_texts(cls, texts: Texts) -> Self | None:
@@ -142,13 +167,16 @@ class SelfCheck(Record):
             nats=_nats_of(record, "nats") or 0.0,
             largest_nats=_nats_of(record, "largest_nats") or 0.0,
             failed_nats=_nats_of(record, "failed_nats"),
+            tokens=record.get("tokens"),
+            **{name: _nats_of(record, name) for name in _ROUNDING},
         )
 
 
 def carried(parts: Iterable[tuple[Texts, Any]]) -> Iterator[tuple[Texts, Any]]:
     """Cases in their order, each with the largest differences of all checks up to it: what was found of one case holds
     for those after it. A case that measured no noise has that of those before it as `run_noise`."""
-    has_any, rows, nats, largest, failed = False, 0, 0.0, 0.0, None
+    has_any, rows, nats, largest = False, 0, 0.0, 0.0
+    of_some: dict[str, Any] = dict.fromkeys(("failed_nats", "tokens", *_ROUNDING))
     noise = RunNoise(cases=0, nats=0.0, n_characters=0)
     for texts, measurements in parts:
         own = [measurement.values for measurement in measurements if measurement.statistic == NOISE]
@@ -160,12 +188,15 @@ def carried(parts: Iterable[tuple[Texts, Any]]) -> Iterator[tuple[Texts, Any]]:
         rows += record.get("rows") or 0
         nats = max(nats, _nats_of(record, "nats") or 0.0)
         largest = max(largest, _nats_of(record, "largest_nats") or 0.0)
-        if (error := _nats_of(record, "failed_nats")) is not None:
-            failed = max(failed or 0.0, error)
+        for name in ("failed_nats", *_ROUNDING):
+            if (number := _nats_of(record, name)) is not None:
+                of_some[name] = max(of_some[name] or 0.0, number)
+        if (n_tokens := record.get("tokens")) is not None:
+            of_some["tokens"] = (of_some["tokens"] or 0) + n_tokens
         has_any |= bool(record)
         if has_any:
             passes = record.get("passes", "shared")
-            so_far = {"rows": rows, "nats": nats, "largest_nats": largest, "failed_nats": failed, "passes": passes}
+            so_far = {"rows": rows, "nats": nats, "largest_nats": largest, "passes": passes, **of_some}
             texts = {**texts, "self_check": so_far}
         yield texts, measurements
 
@@ -201,6 +232,11 @@ def warnings_of(texts: Texts) -> Iterator[str]:
             "No number was recomputed by a plain pass of the model: there was no memory for one, or no prompt that one "
             "could give. Whether passes that share work are right for it was tested when it was loaded only."
         )
+    if check is not None and check.rows and check.rounding_nats is None and is_half(texts.get("dtype", "float32")):
+        yield (
+            f"How far rounding in {texts['dtype']} moves these numbers was not measured: other orders of computation "
+            "may give others, by more than the noise floor. Give --dtype float32."
+        )
     if check is not None and check.failed_nats is not None:
         yield (
             "A self-check failed: passes that share work between prompts gave other numbers than the model alone, by "
@@ -225,14 +261,51 @@ def doubt(floor_per_token_nats: float, check: SelfCheck | None) -> str | None:
 
 
 def noise_of_token(texts: Texts) -> float:
-    """What the differences found make to a contrast of two log-probabilities of a token, nats: both may be off."""
-    return 2.0 * (_nats_of(texts.get("self_check") or {}, "nats") or 0.0)
+    """What the differences found make to a contrast of two log-probabilities of a token, nats, on average over the
+    tokens of a sum: both may be off."""
+    check = texts.get("self_check") or {}
+    return 2.0 * max(_nats_of(check, "nats") or 0.0, _nats_of(check, "rounding_nats") or 0.0)
+
+
+def noise_of_contrast(texts: Texts, n_tokens: int, *, n_terms: int = 1, adds_absolutely: bool = False) -> float:
+    """What the differences found make to a contrast of two sums over so many tokens, nats; fewer than one such number
+    in twenty moves by more.
+
+    Between passes that share work, errors may all have one sign. Rounding has no sign: a token moves by 2.5 times the
+    mean in one case of twenty, as the normal distribution has it, a contrast of two by √2 as much, rounded up to 4, and
+    a sum of n by √n as much. Of absolute values the means add up.
+
+    Args:
+        texts: see `carried`.
+        n_tokens: tokens of a sum.
+        n_terms: sums that are off by themselves, of which the number is made.
+        adds_absolutely: whether tokens are added up by their absolute values.
+    """
+    check = texts.get("self_check") or {}
+    found, rounding = (_nats_of(check, name) or 0.0 for name in ("nats", "rounding_nats"))
+    of_rounding = 4.0 * rounding * sqrt(n_tokens * n_terms)
+    if adds_absolutely:
+        of_rounding = max(of_rounding, 2.0 * rounding * n_tokens * n_terms)
+    return max(2.0 * found * n_tokens * n_terms, of_rounding)
+
+
+def noise_of_entropy(texts: Texts) -> float:
+    """What rounding makes to a number over the whole distribution of a token that contrasts it with another, as a
+    divergence does, nats: the errors of many tokens cancel out, and what both distributions share. Persuasions moved by
+    0.3 of this at most (bfloat16, four architectures with random weights), and by half of it with SmolLM2-135M."""
+    return 2.0 * (_nats_of(texts.get("self_check") or {}, "rounding_entropy_nats") or 0.0)
+
+
+def noise_beyond_rounding(texts: Texts) -> float:
+    """`noise_of_token` of what sharing work does, nats; 0 where rounding alone does half as much."""
+    check = texts.get("self_check") or {}
+    found, rounding = (_nats_of(check, name) or 0.0 for name in ("nats", "rounding_nats"))
+    return 2.0 * found if found > 2.0 * rounding else 0.0
 
 
 def with_noise_of(texts: Texts, measurements: Iterable[Measurement]) -> list[Measurement]:
     """The measurements, of which the noise of each token is at least what the self-checks found.
     Where the case measured none, that of its run is added; where nobody did, the most that rounding makes."""
-    least = noise_of_token(texts)
     measurements = list(measurements)
     if not any(measurement.statistic == NOISE for measurement in measurements):
         of_run: Mapping[str, Any] = texts.get("run_noise") or {}
@@ -241,7 +314,12 @@ def with_noise_of(texts: Texts, measurements: Iterable[Measurement]) -> list[Mea
         measurements.append(Measurement(texts["id"], 0, "", NOISE, NATS, of_tokens))
     return [
         replace(measurement, values=np.maximum(measurement.values, least))
-        if measurement.statistic == NOISE and least
+        if measurement.statistic == NOISE and (least := _least_of_token(texts, len(measurement.values)))
         else measurement
         for measurement in measurements
     ]
+
+
+def _least_of_token(texts: Texts, n_tokens: int) -> float:
+    """Noise of each token of a response, which its tokens' influences add up to, nats."""
+    return noise_of_contrast(texts, n_tokens, adds_absolutely=True) / max(1, n_tokens)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -77,6 +77,8 @@ def _self_check(result: Any) -> dict[str, str]:
     if check.rows:
         apart = f"{nats_text(check.nats)}\u00a0nats on average, {nats_text(check.largest_nats)} at most"
         found = f"{check.rows:,} tokens recomputed by plain passes differ by {apart}"
+    if check.rounding_nats is not None:
+        found += f"; rounding moves a token by {nats_text(check.rounding_nats)}\u00a0nats on average"
     return {"Self-check": f"{found}; this was computed by {check.passes} passes"}
 
 
@@ -85,7 +87,28 @@ def cost(results: Sequence[Any]) -> str:
     run = sum(case_cost.tree_tokens for case_cost in costs)
     naive = sum(case_cost.naive_tokens for case_cost in costs)
     seconds = sum(case_cost.seconds for case_cost in costs)
-    return f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {saved(run, naive)} saved against {naive:,} of full prompts"
+    spared = f"{saved(run, naive)} saved against {naive:,} of full prompts"
+    return f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {spared}{cost_of_checks(results)}"
+
+
+def cost_of_checks(results: Sequence[Any]) -> str:
+    """Behind the tokens of a run, what its self-checks ran beside them; empty where there were none. Of a few short
+    prompts they are many."""
+    n_tokens = _n_check_tokens(results)
+    run = sum(result.cost.tree_tokens for result in results)
+    return f"; self-checks ran {n_tokens:,} more ({100 * n_tokens / run:.1f}\u00a0%)" if n_tokens and run else ""
+
+
+def cost_of_checks_so_far(result: Any) -> str:
+    """Behind the tokens of a case, what self-checks of its run had run by then."""
+    n_tokens = _n_check_tokens([result])
+    return f"; self-checks of the run so far ran {n_tokens:,} more" if n_tokens else ""
+
+
+def _n_check_tokens(results: Sequence[Any]) -> int:
+    # Each case has those of all before it.
+    checks: Iterator[SelfCheck] = (result.self_check for result in results if result.self_check is not None)
+    return max((check.tokens or 0 for check in checks), default=0)
 
 
 def warnings(results: Sequence[Any], noun: str = "queries") -> list[str]:

@@ -25,12 +25,15 @@ _SPACES: Final = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u
 _HYPHENS: Final = "\u2010\u2011\u2012\u2043\ufe58\ufe63\uff0d"
 # A dash or a point within the line also parts words and sentences, and a minus sign belongs to a number.
 _DASHES: Final = "\u2013\u2014\u2015\u2212"
+# Japanese keyboards have the mark of a long vowel where others have the hyphen: between digits it is one.
+_LONG_VOWELS: Final = "\u30fc\uff70"
+LONG_VOWEL: Final = regex.compile(rf"(?<=\d)[{_LONG_VOWELS}](?=\d)")
 _POINTS: Final = "\u00b7\u2027\u2219\u22c5\u30fb"
 # Punctuation of Chinese and Japanese sentences stays: what stands behind it begins anew.
 _FULL_WIDTH: Final = tuple(code for code in range(0xFF01, 0xFF5F) if chr(code) not in "！（），．：；？")
 _MATHEMATICAL: Final = range(0x1D400, 0x1D800)
 _ODD = regex.compile(
-    rf"[{_SPACES}{_HYPHENS}{_DASHES}{_POINTS}\uff01-\uff5e\U0001d400-\U0001d7ff\p{{Default_Ignorable_Code_Point}}]"
+    rf"[{_SPACES}{_HYPHENS}{_DASHES}{_LONG_VOWELS}{_POINTS}\uff01-\uff5e\U0001d400-\U0001d7ff\p{{Default_Ignorable_Code_Point}}]"
 )
 _IGNORABLE = regex.compile(r"\p{Default_Ignorable_Code_Point}")
 _SEEN = regex.compile(r"\P{Default_Ignorable_Code_Point}+")
@@ -89,6 +92,7 @@ def plain(text: str) -> Plain:
         seen = [match.span() for match in _SEEN.finditer(text)]
         places = [i for start, end in seen for i in range(start, end)]
         text = "".join(text[start:end] for start, end in seen)
+    text = LONG_VOWEL.sub("-", text)
     text = _BETWEEN.sub(lambda sign: "." if sign.group() == "．" else ",", text.translate(_plain_signs()))
     # Few texts have a joint, and every word may begin what it joins.
     return Plain(_JOINED.sub(_joined, text) if _INNER_JOINT.search(text) else text, places)

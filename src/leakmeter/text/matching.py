@@ -20,7 +20,7 @@ from typing import Final
 import regex
 
 from leakmeter.text.entities.shapes import digits_of
-from leakmeter.text.folding import CASED
+from leakmeter.text.folding import CASED, LONG_VOWEL
 
 HIDDEN: Final = r"\p{Default_Ignorable_Code_Point}"
 """Characters that show nothing; for the `regex` library."""
@@ -68,7 +68,9 @@ def _kept(sign: str) -> str:
 
 def folded(text: str) -> str:
     """The letters and digits of a text, in lower case and without accents."""
-    return _SIGNS.sub("", text.lower()) if text.isascii() else "".join(map(_letters_of, text))
+    if text.isascii():
+        return str(_SIGNS.sub("", text.lower()))
+    return "".join(map(_letters_of, LONG_VOWEL.sub("-", text)))
 
 
 def words(text: str) -> list[tuple[str, int, int]]:
@@ -86,7 +88,8 @@ class Folded:
         if text.isascii():
             self._places = [i for i, sign in enumerate(text) if sign.isalnum()]
         else:
-            self._places = [i for i, sign in enumerate(text) for _ in _letters_of(sign)]
+            signs = LONG_VOWEL.sub("-", text)  # one sign for one
+            self._places = [i for i, sign in enumerate(signs) for _ in _letters_of(sign)]
 
     @cached_property
     def _digits(self) -> tuple[str, list[tuple[int, int]]]:

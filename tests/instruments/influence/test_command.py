@@ -175,12 +175,13 @@ def test_a_logged_chat_is_measured_as_its_question_and_answer(
 def test_entities_and_their_surrogates(measure: Call) -> None:
     how = {"unit": "entity", "response": "Call 555-010-7788"}
     case, again, other = (object_of(measure("--json", "--swap", **how, swap_seed=seed)) for seed in (None, None, 4))
-    (phone,) = case["pieces"]
+    name, phone = case["pieces"]
+    assert name["name"] == "person1"
     assert (phone["name"], phone["n_mentions"], phone["repeated"], phone["rank"]) == ("phone1", 2, "verbatim", 1)
     assert phone["swapped_nats"] > 0
     assert phone["surrogate"] != "555-010-7788"
     assert again == case
-    assert other["pieces"][0]["surrogate"] != phone["surrogate"]
+    assert other["pieces"][1]["surrogate"] != phone["surrogate"]
 
 
 def test_terminal_and_page_show_both_numbers(measure: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +215,7 @@ def test_a_run_is_known_by_its_patterns(measure: Call, tmp_path: Path) -> None:
     patterns = tmp_path / "patterns.txt"
     patterns.write_text("# comment\nplace = Graz\n", encoding="utf-8")
     case = object_of(measure("--json", unit="entity", entity_patterns=patterns))
-    assert [piece["name"] for piece in case["pieces"]] == ["place1", "phone1"]
+    assert [piece["name"] for piece in case["pieces"]] == ["person1", "place1", "phone1"]
     (spec,) = (json.loads(path.read_text()) for path in Path("runs").glob("*/spec.json"))
     assert spec["prompts"]["entity_patterns"] == "place = Graz"
 

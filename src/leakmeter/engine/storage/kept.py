@@ -138,6 +138,9 @@ class KeptSelfCheck(Record):
     nats: AnyAmount = 0.0
     largest_nats: AnyAmount = 0.0
     failed_nats: AnyAmount | None = None
+    tokens: Count | None = None
+    rounding_nats: AnyAmount | None = None
+    rounding_entropy_nats: AnyAmount | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

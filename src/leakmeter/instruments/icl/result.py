@@ -13,7 +13,7 @@ from leakmeter.commands.studies.expected import LEVELS
 from leakmeter.core.measure import NATS, TOKEN_ID, Measurement, Over, Params, Texts
 from leakmeter.core.quantity import NOISE, SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
-from leakmeter.core.self_check import carried, noise_of_token
+from leakmeter.core.self_check import carried, noise_of_contrast
 from leakmeter.engine.storage.kept import Count, FieldError, KeptCase, Series
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.math import FARTHEST, IclStatistics, farthest_losses, log_ratio
@@ -448,9 +448,11 @@ class IclResult(Result):
         told = IclStatistics
         for texts, measurements in carried(parts):
             series = {(measurement.statistic, measurement.piece): measurement.values for measurement in measurements}
-            # Each label's score is off by as much as its tokens are; to renormalise over the labels doubles it.
+            # Each label's score is off by as much as its tokens are, and what renormalises over the labels is off by
+            # as much again; so it is with what a calibration divides by.
             n_tokens = texts.get("label_tokens", 1) if params["label_scoring"] == "whole-sequence" else 1
-            found = 2.0 * noise_of_token(texts) * n_tokens
+            n_terms = 2 if params["calibration"] is None else 4
+            found = noise_of_contrast(texts, n_tokens, n_terms=n_terms) / params["temperature"]
             of_loss = told.noise if params["space"] == "labels" else told.farthest_noise
             floor = max(found, float(series[of_loss, ""][0]))
             labels, is_given = tuple(texts["labels"]), (told.answer, "") in series

@@ -19,7 +19,7 @@ from leakmeter.instruments.influence.result import ContextResult, InfluenceResul
 from leakmeter.instruments.influence.sources import ContextPiece
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_cell, nats_text, percent
-from leakmeter.report.words import model_facts, saved
+from leakmeter.report.words import cost_of_checks_so_far, model_facts, saved
 from leakmeter.results.result import DocumentRange
 from leakmeter.stats.stats import GIVEN
 
@@ -106,7 +106,7 @@ def settings(result: ContextResult) -> dict[str, str]:
         "Response": provenance(result),
         "Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats; "
         f"{nats_text(result.noise_floor_per_token_nats)} a token{whose_noise(result)}",
-        "Cost": f"{cost.requests} requests, {cost.tree_tokens} tokens run{spared}",
+        "Cost": f"{cost.requests} requests, {cost.tree_tokens} tokens run{spared}{cost_of_checks_so_far(result)}",
         "Memory": f"ran out {times}; cut smaller, last digits may differ from a run with more" if retries else None,
     }
     return {name: visible(text) for name, text in facts.items() if text is not None}

@@ -13,7 +13,7 @@ from leakmeter.core.measure import NATS, Measurement, Over, Params, Per, Statist
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
 from leakmeter.core.record import Record, Unbounded, frame_of
-from leakmeter.core.self_check import SelfCheck, carried, doubt, noise_of_token
+from leakmeter.core.self_check import SelfCheck, carried, doubt, noise_of_contrast, noise_of_token
 from leakmeter.engine.storage.kept import Count, FieldError, Flag, KeptCase, Series
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.decoy_test import (
@@ -805,7 +805,7 @@ class PiiResult(Result):
             decoy_log_likelihoods_nats=tuple(best[1:].tolist()),
             decoy_normalised_log_likelihoods_nats=tuple(best_normalised[1:].tolist()),
             n_tokens=int(lengths[0, 0]),
-            noise_floor_nats=noise_of_token(texts) * float(lengths[0, 0]) if "self_check" in texts else None,
+            noise_floor_nats=noise_of_contrast(texts, int(lengths[0, 0])) if "self_check" in texts else None,
             rank=rank_of(p(strongest), n_decoys),
             rank_interval=rank_interval(strongest, n_decoys),
             share_of_decoys_below=float((strongest[1:] < strongest[0]).mean()),

@@ -11,7 +11,7 @@ import numpy as np
 from leakmeter.core.measure import NATS, Measurement, Over, Params, Texts
 from leakmeter.core.quantity import NOISE, Quantities, Quantity, SoFar, at, most
 from leakmeter.core.record import JsonObject, Record, Unbounded, frame_of
-from leakmeter.core.self_check import carried, noise_of_token
+from leakmeter.core.self_check import carried, noise_beyond_rounding, noise_of_contrast, noise_of_entropy
 from leakmeter.engine.storage.kept import Amount, FieldError, KeptCase, Series
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.math import Spread, SusceptibilityStatistics, spread
@@ -307,7 +307,12 @@ class SusceptibilityResult(QueryResult):
         told = SusceptibilityStatistics
         value, ceiling = numbers[told.susceptibility], numbers[told.ceiling]
         largest = max(float(series[name].max()) for name in (told.persuasion, told.persuasion_from_bare))
-        floor = max(numbers[told.noise], noise_of_persuasion(noise_of_token(texts) / measure.temperature, largest))
+        if texts["answers"]:
+            found = noise_of_persuasion(noise_of_contrast(texts, 1) / measure.temperature, largest)
+        else:
+            of_sharing = noise_of_persuasion(noise_beyond_rounding(texts) / measure.temperature, largest)
+            found = max(of_sharing, noise_of_entropy(texts) / measure.temperature)
+        floor = max(numbers[told.noise], found)
         uncertainty = spread(value, series[told.susceptibility_without])
         is_small = (
             None if uncertainty is None else abs(uncertainty.bias) <= min(0.05 * value, uncertainty.standard_error)

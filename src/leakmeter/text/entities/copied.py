@@ -42,7 +42,7 @@ def known(context: str, region: str) -> tuple[Known, ...]:
     """What recognisers and shapes see in documents, each form once, those of recognisers first."""
     recognised = [
         (entity.type, context[start:end])
-        for entity in entities.find(context, [(0, len(context))], region=region)
+        for entity in entities.find(context, [(0, len(context))], region=region, by_shape=False)
         for start, end in entity.mentions
         if entity.type != DATE or (date.is_value(entity.value) and "x" not in entity.value)
     ]

@@ -1,5 +1,5 @@
 """Dates in the forms that people write: 1984-05-03, 5/3/1984, 3.5.1984, 3 May 1984, May 3rd, 14 March, 1984年5月3日,
-third of May nineteen eighty-four.
+1984년 5월 3일, 昭和59年5月3日, 一九八四年五月三日, third of May nineteen eighty-four.
 
 The normal form is 'YYYY-MM-DD' with 'x' for what is not said. Month names are known in eight languages, whole dates in
 words in English. What is no day of the calendar is no date.
@@ -102,8 +102,29 @@ _YEAR = (
     r"(?P<year_words>(?:eighteen|nineteen|twenty|two)(?:[ -](?:and|oh|hundred|thousand|"
     rf"{'|'.join((*UNITS, *TEENS, *TENS))}))+)"
 )
+_HAN_DIGITS: Final = "〇一二三四五六七八九"
+_ERAS: Final = {
+    "明治": (1868, 45),
+    "大正": (1912, 15),
+    "昭和": (1926, 64),
+    "平成": (1989, 31),
+    "令和": (2019, 99),
+    "民國": (1912, 199),
+    "民国": (1912, 199),
+    "中華民國": (1912, 199),
+}
+"""Eras in which Japan and Taiwan count years: the first year of each, and how many it has at most."""
+_HAN_PARTS = (
+    rf"(?P<m>\d{{1,2}}|[{_HAN_DIGITS}十]{{1,3}})[ ]?月[ ]?"
+    rf"(?P<d>\d{{1,2}}|[{_HAN_DIGITS}十廿卅]{{1,3}})[ ]?[日号號]"
+)
 _FORMS: Final = (
-    regex.compile(r"(?<!\d)(?P<y>\d{4})年(?P<m>\d{1,2})月(?P<d>\d{1,2})日"),
+    regex.compile(rf"(?<![\d{_HAN_DIGITS}零])(?P<y>\d{{4}}|[{_HAN_DIGITS}零]{{4}})[ ]?年[ ]?{_HAN_PARTS}"),
+    regex.compile(
+        rf"(?P<era>{'|'.join(sorted(_ERAS, key=len, reverse=True))})[ ]?"
+        rf"(?P<n>\d{{1,3}}|[{_HAN_DIGITS}十]{{1,3}}|元)[ ]?年[ ]?{_HAN_PARTS}"
+    ),
+    regex.compile(r"(?<!\d)(?P<y>\d{4})[ ]?년[ ]?(?P<m>\d{1,2})[ ]?월[ ]?(?P<d>\d{1,2})[ ]?일"),
     *(
         regex.compile(_BEFORE + form + _AFTER, regex.IGNORECASE)
         for form in (
@@ -184,8 +205,53 @@ def month_like(name: str, number: int) -> str:
     return new.lower() if name.islower() else new.capitalize()
 
 
+def number_like(number: int, like: str) -> str | None:
+    """A number in Chinese signs, where `like` has it in these; None where it has digits."""
+    if like.isdecimal():
+        return None
+    tens, ones = divmod(number, 10)
+    if len(like) == 4:
+        # A year is read sign by sign.
+        return "".join(_HAN_DIGITS[int(digit)] for digit in f"{number:04}")
+    return f"{_HAN_DIGITS[tens] if tens > 1 else ''}{'十' if tens else ''}{_HAN_DIGITS[ones] if ones else ''}"
+
+
+def year_of_era(era: str, year: int) -> int:
+    """The number of a year in an era, or of the nearest one that it has."""
+    first, most = _ERAS[era]
+    return max(1, min(year - first + 1, most))
+
+
+def _han_number(text: str) -> int:
+    """A number in digits or Chinese signs, of years sign by sign: '十二' and '一二' are 12, '元' is 1."""
+    if text.isdecimal():
+        return int(text)
+    if text == "元":
+        return 1
+    signs = text.replace("零", "〇").replace("廿", "二十").replace("卅", "三十")
+    tens, has_tens, ones = signs.partition("十")
+    if not has_tens:
+        return int("".join(str(_HAN_DIGITS.index(sign)) for sign in signs))
+    if "十" in ones or len(tens) > 1 or len(ones) > 1:
+        return 0  # no number of a calendar
+    return 10 * (_HAN_DIGITS.index(tens) if tens else 1) + (_HAN_DIGITS.index(ones) if ones else 0)
+
+
+def _western(parts: dict[str, str]) -> dict[str, str]:
+    """Parts of a date in digits and years of the common era; without year where its era has no such year."""
+    numbers = {name: str(_han_number(parts[name])) for name in ("m", "d")}
+    if parts.get("era") is None:
+        return {**numbers, "y": f"{_han_number(parts['y']):04}"}
+    (first, most), number = _ERAS[parts["era"]], _han_number(parts["n"])
+    return {**numbers, "y": f"{first + number - 1:04}"} if 1 <= number <= most else numbers
+
+
 def _value(match: regex.Match[str], region: str) -> str | None:
     parts = match.groupdict()
+    if "m" in parts and "s" not in parts:
+        parts = _western(parts)
+        if "y" not in parts:
+            return None
     year = parts.get("y")
     day = parts.get("d")
     if parts.get("day_words"):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from leakmeter.text.entities import address, date, email, pattern, person, phone
+from leakmeter.text.entities import address, date, email, pattern, people, person, phone, shapes
 from leakmeter.text.entities.mention import (
     ADDRESS,
     DATE,
@@ -31,6 +31,7 @@ _PEOPLE = frozenset(
     }
 )
 _DATES = frozenset({"DATE", "DOB", "DATE_OF_BIRTH", "DATEOFBIRTH", "BIRTHDAY", "PRIVATE_DATE"})
+_BY_SHAPE: Final = "person by shape"
 _KIND_OF_LABEL: Final = {
     label: kind
     for kind, labels in {
@@ -79,21 +80,30 @@ def find(
     patterns: Sequence[pattern.Pattern] = (),
     packs: Sequence[str] = (),
     recognise: Recogniser | None = None,
+    by_shape: bool = True,
 ) -> list[Entity]:
     """Every value and person that a text says, in the order of first mention. `parts` are characters [start, end) of
-    each document; no mention lies in two. `packs` are texts of packs of the user."""
+    each document; no mention lies in two. `packs` are texts of packs of the user. With `by_shape`, a name that has only
+    the shape of a person's is one too."""
     phone.check_region(region)
     rules = [rule for rule in pack.rules_of(packs) if not rule.is_shape]
+    shaped = list(shapes.names(text)) if by_shape else []
+    told: list[Mention] = []
     mentions: list[Mention] = []
     for start, end in parts:
-        mentions += [
-            mention.shifted(start) for mention in _in_document(text[start:end], region, patterns, rules, recognise)
-        ]
-    names = [group[0].value for group in _people(mentions)]
+        of_part = [m.shifted(-start) for m in shaped if m.type == PERSON and start <= m.start and m.end <= end]
+        found = _in_document(text[start:end], region, patterns, rules, recognise, of_part)
+        for mention in (mention.shifted(start) for mention in found):
+            told += [mention] if mention.type != _BY_SHAPE else []
+            mentions.append(replace(mention, type=PERSON) if mention.type == _BY_SHAPE else mention)
+    names = [group[0].value for group in _people(told)]
+    shape_names = list(dict.fromkeys(mention.value for mention in shaped if mention.type == PERSON))
     places = sorted((mention.start, mention.end) for mention in mentions)
     lowered = person.lowered_words(text)
     for start, end in parts:
-        in_document = list(person.said_again(text[start:end], names, lowered))
+        of_part = [mention.shifted(-start) for mention in shaped if start <= mention.start and mention.end <= end]
+        in_document = people.said_again(text[start:end], names, lowered, of_part)
+        in_document += people.said_by_shape(text[start:end], shape_names, lowered)
         again = [mention.shifted(start) for mention in without_overlaps([in_document])]
         mentions += [mention for mention in again if is_free(places, mention.start, mention.end)]
     groups = _people(mentions)
@@ -114,7 +124,9 @@ def _in_document(
     patterns: Sequence[pattern.Pattern],
     rules: Sequence[PackRule],
     recognise: Recogniser | None,
+    shaped: Sequence[Mention],
 ) -> Iterable[Mention]:
+    """`shaped` are people by the shape of their names."""
     seen = list(find_recognised(text, region, recognise)) if recognise else []
     packed = list(search.find(text, pack.recognisers()))
     found = without_overlaps(
@@ -129,6 +141,7 @@ def _in_document(
             list(phone.find(text, region)),
             [*(mention for mention in (*seen, *packed) if mention.type == PERSON), *person.find(text)],
             [mention for mention in seen if mention.type != PERSON],
+            [replace(mention, type=_BY_SHAPE) for mention in shaped],
         )
     )
     return (mention for mention in found if mention.type != PUBLIC)

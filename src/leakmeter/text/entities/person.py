@@ -1,7 +1,7 @@
 """Names of people, by a heuristic that needs no model: after a title, after the label of a field, and said again.
 
 'Dr. Ellen Brandt' and 'Patient: Tobias Quillmere' tell that a name follows; a name that stands alone everywhere is not
-found, which is what a recogniser is for (`--ner`). The title is not part of the mention.
+found here (see `people`), which is what a recogniser is for (`--ner`). The title is not part of the mention.
 """
 
 from __future__ import annotations
@@ -46,6 +46,25 @@ _LABELLED = regex.compile(
     rf"(?<=(?<![{WORD}])(?i:{_LABEL}))[:：=][ \t]*(?:{_TITLE}\.?{_SPACE}+)*"
     rf"(?:(?P<last>{_CASED}),[ ](?P<given>{_CASED}(?:[ ]{_WORD})?)(?=[ \t]*(?:[\r\n;(]|\Z))"
     rf"|(?P<name>{_NAME}|{UNCASED}))"
+)
+# In lower case a name has no form of its own: the label has to say that one follows, or a first name in it.
+_SURE_LABEL = (
+    r"(?:(?:patient|client|customer|employee|applicant|tenant|student|witness|claimant|full|first|last|given|family)"
+    r"(?:['’]s)?[ _-]?name|surname|vorname|nachname|familienname|kundenname|prénom|nom[ ]de[ ]famille|nom[ ]complet|"
+    r"apellidos?|nombre[ ]completo)"
+)
+_ANY_LABEL = r"(?:name|nom|nombre|patient(?:in|e)?|paciente|client[ea]?|kunde|kundin)"
+_SMALL_WORD = r"\p{Ll}[\p{Ll}\p{M}]*+(?:['’-]\p{Ll}[\p{Ll}\p{M}]*+)*+"
+_LABELLED_SMALL = regex.compile(
+    rf"(?<![{WORD}])(?i:(?P<sure>{_SURE_LABEL})|{_ANY_LABEL})[\"']?[ ]?[:：=][ \t]*+[\"']?"
+    rf"(?P<name>{_SMALL_WORD}(?:[ ]{_SMALL_WORD}){{0,3}}+)(?=[ \t]*(?:[\r\n,;|\"')}}\]]|\.(?:\s|\Z)|\Z))"
+)
+_NO_VALUE_OF_LABEL = frozenset(
+    {
+        *("required", "optional", "string", "text", "missing", "null", "empty", "value", "field", "redacted", "hidden"),
+        *("anonymous", "withheld", "pending", "tbd", "same", "see", "above", "below", "unbekannt", "inconnu", "anonym"),
+        *("desconocido", "desconocida", "anonyme", "anónimo", "keine", "keiner", "aucun", "aucune", "ninguno"),
+    }
 )
 _LETTERS = regex.compile(r"[\p{L}\p{M}]+(?:['’-][\p{L}\p{M}]+)*")
 _POSSESSIVE = regex.compile(r"['’]s\Z")
@@ -108,6 +127,21 @@ def find(text: str) -> Iterator[Mention]:
             yield Mention(PERSON, match.start("last"), match.end("given"), value)
         else:
             yield from _trimmed(text, match.start("name"), match.end("name"), "", may_be_month=not match["any"])
+    for match in _LABELLED_SMALL.finditer(text):
+        if _is_small_name(match["name"], is_sure=match["sure"] is not None):
+            yield Mention(PERSON, match.start("name"), match.end("name"), normal(match["name"]))
+
+
+def _is_small_name(name: str, *, is_sure: bool) -> bool:
+    """Whether words in lower case behind a label are a name: none is one of the language, and the label says so or the
+    first is a first name, which in 'name: install docker' none is."""
+    from leakmeter.text.entities.shapes import is_first_name, is_place
+
+    telling = [word for word in words(name) if word not in _PARTICLES]
+    others = _NO_NAME | _NO_VALUE_OF_LABEL | _ordinary_words()
+    if not telling or not others.isdisjoint(telling) or max(map(len, telling)) < 2 or is_place(name):
+        return False
+    return is_sure or (telling[0] not in _WORDS_AND_NAMES and is_first_name(telling[0], is_alone=len(telling) == 1))
 
 
 def normal(name: str) -> str:

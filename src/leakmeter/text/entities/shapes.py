@@ -169,6 +169,12 @@ def find(text: str, around: str = "") -> Iterator[Mention]:
     yield from _names(text, plain(around).text)
 
 
+@in_plain_text
+def names(text: str, around: str = "") -> Iterator[Mention]:
+    """The names among the values of `find`."""
+    yield from _names(text, plain(around).text)
+
+
 def digits_of(text: str) -> tuple[str, list[tuple[int, int]]]:
     """Digits in the order of a text, also those that are words, 'double four' two of them; and the characters of
     each. Other words are left out."""
@@ -404,6 +410,16 @@ def _capitalises_nouns(text: str) -> bool:
         regex.search(r"(?<!\w)(?:der|die|das|und|ist|nicht|ein|den|dem|mit)(?!\w)", text) is not None
         and 8 * capital > n
     )
+
+
+def is_first_name(word: str, *, is_alone: bool) -> bool:
+    """Whether a word, in any case, is a first name; a rare one counts beside another word of a name."""
+    return _is_common_first_name(word) or (not is_alone and _is_rare_first_name(word))
+
+
+def is_place(name: str) -> bool:
+    """Whether it is a country or a state, in any case."""
+    return unaccented(name) in _places()
 
 
 def _is_common_first_name(word: str) -> bool:

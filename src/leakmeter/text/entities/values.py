@@ -5,13 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
 import regex
 
-from leakmeter.text.entities import address, copied, date, email, encoded, person, phone, shapes
+from leakmeter.text.entities import address, copied, date, email, encoded, people, person, phone, shapes
 from leakmeter.text.entities.encoded import ENCODED
 from leakmeter.text.entities.fields import FIELD, SaidField, kind_of
 from leakmeter.text.entities.fields import find as said_fields
@@ -102,6 +101,7 @@ def find(
         (RECOGNISED, [*phone.find(text, region), *documented(PHONE)]),
         (RECOGNISED, [*_people(text, context, seen), *of_packs(PERSON), *documented(PERSON)]),
         (SHAPED, [mention for mention in shaped if mention.type not in (PERSON, shapes.NAME_TYPE)]),
+        (SHAPED, list(_people_by_shape(text, context))),
         (SHAPED, shaped),
     ]
     said = list(said_fields(text, fields, region))
@@ -178,26 +178,16 @@ def _resolved(text: str, query: str, ranks: _Ranks) -> list[PersonalValue]:
 
 
 def _people(answer: str, documents: str, shaped: Sequence[Mention]) -> Iterator[Mention]:
-    """People whom the answer names after a title or a label, or the documents do, however the answer writes them; with
-    the rest of the name that has the shape of one."""
-    names, lowered = _people_named(documents)
+    """People whom the answer names after a title or a label, or the documents do, however the answer writes them."""
     yield from person.find(answer)
-    known = list(person.said_again(answer, names, lowered))
-    yield from known
-    starts = sorted(mention.start for mention in known)
-    for mention in shaped:
-        first = bisect_left(starts, mention.start)
-        if mention.type in (PERSON, shapes.NAME_TYPE) and first < len(starts) and starts[first] < mention.end:
-            # 'Call Mr Quillmere': what opens a sentence has a capital whatever it is.
-            start = starts[first] if person.opens_sentence(answer, mention.start) else mention.start
-            yield replace(mention, type=PERSON, start=start)
+    known = people.named(documents)
+    yield from people.said_again(answer, known.titled, known.lowered, shaped)
 
 
-@lru_cache(maxsize=4)
-def _people_named(documents: str) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Normal forms of names, and the words in lower case."""
-    names = dict.fromkeys(mention.value for mention in person.find(documents))
-    return tuple(names), person.lowered_words(documents) if names else frozenset()
+def _people_by_shape(answer: str, documents: str) -> Iterator[Mention]:
+    """People whose names only have the shape of one in the documents, where the answer says them or a part of them."""
+    known = people.named(documents)
+    return people.said_by_shape(answer, known.by_shape, known.lowered)
 
 
 def is_unexplained(response: str, prompt: str) -> bool:

@@ -31,6 +31,8 @@ def in_mentions(texts: Sequence[str], region: str, drawn: random.Random) -> list
 def _dated(match: regex.Match[str], region: str, year: int, month: int, day: int) -> str:
     groups = {name: text for name, text in match.groupdict().items() if text is not None}
     numbers = {"y": year, "m": month, "d": day}
+    if "era" in groups:
+        numbers["n"] = date.year_of_era(groups["era"], year)
     if "first" in groups:
         first = date.is_month_first(match, region)
         numbers |= {"first": month if first else day, "second": day if first else month}
@@ -51,6 +53,8 @@ def _dated(match: regex.Match[str], region: str, year: int, month: int, day: int
 
 def _padded(number: int, like: str, plain: bool) -> str:
     """A number with a zero in front where the old one had one, and in dates that are all numbers where it might."""
+    if (in_signs := date.number_like(number, like)) is not None:
+        return in_signs
     if len(like) == 4:
         return f"{number:04}"
     # A year of two digits does not say its century.
