@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -42,6 +43,8 @@ SECONDS: Final = 270.0
 """Of all steps; the rest of the five minutes is for imports and what a step does not interrupt."""
 TINY: Final = {"model": "random:llama-tiny", "device": "cpu", "tiny": True}
 _JOBS: Final = ("ngram", "icl-fixed", "susceptibility", "decode")
+_SHORT: Final = ("ngram",)
+"""Of these, those that a CPU runs whole too."""
 _LOG: Final = "files/log.jsonl"
 _ROUNDS: Final = 3
 _RESPONSE: Final = 16
@@ -126,7 +129,7 @@ def rows(
     yield {"step": "start", "model": model, "load_s": time.perf_counter() - started, **_machine(where, sizes)}
     steps: dict[str, tuple[float, Callable[[], Iterator[Row]]]] = {
         "batch": (0.15, lambda: _batches(backend, sizes, clock)),
-        "job": (0.30, lambda: _jobs(backend, sizes, clock, tiny=tiny)),
+        **{f"job {name}": (0.30 / len(_JOBS), partial(_job, name, backend, sizes, clock, tiny=tiny)) for name in _JOBS},
         "search": (0.15, lambda: _search(backend, sizes, clock)),
         "graphs": (0.01, _graphs),
         "dtype": (0.25, lambda: _dtypes(exact, where, sizes, clock)),
@@ -178,24 +181,26 @@ def _batches(backend: HfBackend, sizes: Sizes, clock: Clock) -> Iterator[Row]:
             Request((Prompt((Piece("c", "context", ids(rng, sizes.prompt)),)),), ids(rng, _RESPONSE), TargetLogProbs())
             for _ in range(n)
         ]
-        took = _median(lambda requests=requests: base.scored(backend, requests), backend, clock)
-        tokens = chunk_of(requests).n_tree_tokens
-        yield {"prompts": n, "seconds": took, "scores_a_second": n / took, "tokens_a_second": tokens / took}
+        took, rounds = _median(partial(base.scored, backend, requests), backend, clock)
+        speed = {"scores_a_second": n / took, "tokens_a_second": chunk_of(requests).n_tree_tokens / took}
+        yield {"prompts": n, "seconds": took, "rounds": rounds, **speed}
 
 
-def _jobs(backend: HfBackend, sizes: Sizes, clock: Clock, *, tiny: bool) -> Iterator[Row]:
-    """The engine's way of each scenario alone; peers have tables of their own."""
+def _job(name: str, backend: HfBackend, sizes: Sizes, clock: Clock, *, tiny: bool) -> Iterator[Row]:
+    """The engine's way of a scenario alone; peers have tables of their own."""
     rate = matrix_rate(backend.model.device, backend.model.dtype, sizes.rate_s)
-    for name in _JOBS:
-        scenario = scenarios.build(name, backend, tiny=tiny)
-        assert isinstance(scenario, base.Scenario)
-        took = _median(scenario.ours, backend, clock)
-        yield {
-            "job": name,
-            "seconds": took,
-            "tokens_a_second": scenario.chunk.n_tree_tokens / took,
-            "of_matrix_rate": operations(backend.model, scenario.chunk) / rate / took,
-        }
+    is_small = tiny or (backend.model.device.type == "cpu" and name not in _SHORT)
+    scenario = scenarios.build(name, backend, tiny=is_small)
+    assert isinstance(scenario, base.Scenario)
+    took, rounds = _median(scenario.ours, backend, clock)
+    yield {
+        "whole": not is_small,
+        "seconds": took,
+        "rounds": rounds,
+        "tokens": scenario.chunk.n_tree_tokens,
+        "tokens_a_second": scenario.chunk.n_tree_tokens / took,
+        "of_matrix_rate": operations(backend.model, scenario.chunk) / rate / took,
+    }
 
 
 def _search(backend: HfBackend, sizes: Sizes, clock: Clock) -> Iterator[Row]:
@@ -285,14 +290,14 @@ def _told(result: InfluenceResult) -> set[tuple[str, str]]:
     return {(one.kind, one.text) for one in result.disclosed if one.is_sensitive}
 
 
-def _median(work: Callable[[], Any], backend: HfBackend, clock: Clock) -> float:
-    """Median seconds of three times, or of as many as the step has time for, after one that warms up."""
+def _median(work: Callable[[], Any], backend: HfBackend, clock: Clock) -> tuple[float, int]:
+    """Median seconds of three rounds after one that warms up, and how many the step had time for: with none, the
+    seconds are those of the first."""
+    device = backend.model.device
     taken: list[float] = []
     with clock.watching(backend):
-        work()
-        for number in range(_ROUNDS):
-            # One time at least is taken; another only if the step is likely to have time for it.
-            if number and time.perf_counter() + max(taken) > clock.step_ends_at:
-                break
-            taken.append(base.seconds(work, backend.model.device))
-    return statistics.median(taken)
+        longest = first = base.seconds(work, device)
+        while len(taken) < _ROUNDS and time.perf_counter() + longest < clock.step_ends_at:
+            taken.append(base.seconds(work, device))
+            longest = max(taken)
+    return statistics.median(taken or [first]), len(taken)

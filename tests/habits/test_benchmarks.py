@@ -43,6 +43,8 @@ PACKAGES = {"captum": "captum", "inseq": "inseq", **dict.fromkeys(PEERS["sentenc
 # Context-cite keeps log-odds in half the digits; measured: 8.2e-5. The others: at most 7.4e-6.
 TOLERANCE = dict.fromkeys(PEERS["sentences"][:2], 3e-4)
 
+GPU_JOBS = ("job ngram", "job icl-fixed", "job susceptibility", "job decode")
+
 Rows = list[dict[str, Any]]
 Call = Callable[..., Rows]
 
@@ -106,9 +108,9 @@ def test_a_card_is_asked_everything_and_no_step_stops_the_next(run: Call, monkey
         assert row["scenario"] == gpu.NAME
         assert "ended" not in row
         by_step.setdefault(row["step"], []).append(row)
-    assert [*by_step] == ["start", "batch", "job", "search", "graphs", "dtype", "memory", "end"]
+    assert [*by_step] == ["start", "batch", *GPU_JOBS, "search", "graphs", "dtype", "memory", "end"]
     assert [row["prompts"] for row in by_step["batch"]] == [1, 2]
-    assert all(row["tokens_a_second"] > 0 for row in (*by_step["batch"], *by_step["job"], *by_step["search"]))
+    assert all(row["tokens_a_second"] > 0 for row in (*by_step["batch"], *by_step["job decode"], *by_step["search"]))
     exact, coarse = by_step["dtype"]
     assert (exact["dtype"], coarse["dtype"]) == ("float32", "bfloat16")
     assert exact["noise_floor_median_nats"] < coarse["noise_floor_median_nats"]
@@ -130,7 +132,7 @@ def test_a_card_is_asked_everything_and_no_step_stops_the_next(run: Call, monkey
 def test_a_step_of_a_card_ends_when_its_time_is_over(tiny: HfBackend) -> None:
     rows = list(gpu.rows(**gpu.TINY, seconds=0.0))
     ended = [row["step"] for row in rows if row.get("ended") == "its time was over"]
-    assert ended == ["batch", "job", "search", "graphs", "dtype", "memory"]
+    assert ended == ["batch", *GPU_JOBS, "search", "graphs", "dtype", "memory"]
     # A pass that has begun ends too.
     clock = gpu.Clock(ends_at=math.inf)
     clock.begin(0.0)
