@@ -8,6 +8,7 @@ times all its ways in turn instead of pairs, and prints one object a setting, wi
 80 MB of documents, and read logged traffic. `ledger-day` puts a day of logged answers into a ledger. `scale` simulates
 fleets of workers; `many` writes very large runs, and very many. `jobs` times the main commands from start to end.
 `games` lets a referee have answers written from one of two texts, and says how often leakmeter's posterior is right.
+`gpu` asks a lent card everything in five minutes.
 `int8` says what weights in eight bits save and change. `log` measures a large log of answers step by step.
 `pii-origins` counts people whom no model can know and whose
 values are called known. `pages` asks a server for its pages. `architectures` holds every measure on tiny models of many
@@ -34,6 +35,7 @@ from benchmarks import (
     base,
     extraction,
     games,
+    gpu,
     int8,
     intervals,
     jobs,
@@ -57,6 +59,7 @@ _TINY_TEXT = 20_000  # bytes
 _TINY_TRAFFIC = (5, 20)  # traces, words
 _OWN = (
     architectures.NAME,
+    gpu.NAME,
     int8.NAME,
     intervals.NAME,
     jobs.NAME,
@@ -153,6 +156,9 @@ def _without_a_model(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             return log.compared(options.model, options.data)
         of_log = log.TINY if options.tiny else {"n": options.answers, "model": options.model}
         return log.rows(seed=options.seed, complete=options.check or options.tiny, **of_log)
+    if options.scenario == gpu.NAME:
+        of_card = {"model": options.model, "device": options.device, "dtype": options.dtype}
+        return gpu.rows(**gpu.TINY) if options.tiny else gpu.rows(**of_card)
     if options.scenario == int8.NAME:
         return int8.rows(**int8.TINY) if options.tiny else int8.rows(options.model)
     if options.scenario == intervals.NAME:

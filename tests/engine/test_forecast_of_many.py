@@ -67,8 +67,8 @@ def test_few_cases_are_predicted_one_by_one(counted: Counted) -> None:
 def test_many_cases_take_no_longer_to_predict_and_are_estimated(counted: Counted) -> None:
     # Cases of one length take the same: exact totals are those of each length, as often as it occurs.
     prepared = [SETTINGS.prepare(case_of("one", length), Toy(), MEASURE) for length in LENGTHS]
-    # All but the first ten of a run, and one of a hundred, leave the noise to these.
-    others = predicted_cases(Predictor(Toy()), MEASURE, prepared, numbers=range(20, 99))
+    # All but ten of a run, and one of a thousand, leave the noise to these.
+    others = predicted_cases(Predictor(Toy()), MEASURE, prepared, measuring_noise=[False] * len(prepared))
     of_length = dict(zip(LENGTHS, others.cases, strict=True))
     for n in (100, 1000):
         Counted.n = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from benchmarks import __main__ as program
 from benchmarks import (
     architectures,
     base,
+    gpu,
     int8,
     intervals,
     jobs,
@@ -40,6 +42,8 @@ PEERS = {
 PACKAGES = {"captum": "captum", "inseq": "inseq", **dict.fromkeys(PEERS["sentences"][:2], "context_cite")}
 # Context-cite keeps log-odds in half the digits; measured: 8.2e-5. The others: at most 7.4e-6.
 TOLERANCE = dict.fromkeys(PEERS["sentences"][:2], 3e-4)
+
+GPU_JOBS = ("job ngram", "job icl-fixed", "job susceptibility", "job decode")
 
 Rows = list[dict[str, Any]]
 Call = Callable[..., Rows]
@@ -95,6 +99,45 @@ def test_a_peer_that_is_not_installed_is_left_out(
     out, err = capsys.readouterr()
     assert [json.loads(line)["peer"] for line in out.splitlines()] == ["full-pass", "naive"]
     assert re.fullmatch("ngram against captum: left out: .*\n", err)
+
+
+def test_a_card_is_asked_everything_and_no_step_stops_the_next(run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = run(gpu.NAME)
+    by_step: dict[str, Rows] = {}
+    for row in rows:
+        assert row["scenario"] == gpu.NAME
+        assert "ended" not in row
+        by_step.setdefault(row["step"], []).append(row)
+    assert [*by_step] == ["start", "batch", *GPU_JOBS, "search", "graphs", "dtype", "memory", "end"]
+    assert [row["prompts"] for row in by_step["batch"]] == [1, 2]
+    assert all(row["tokens_a_second"] > 0 for row in (*by_step["batch"], *by_step["job decode"], *by_step["search"]))
+    exact, coarse = by_step["dtype"]
+    assert (exact["dtype"], coarse["dtype"]) == ("float32", "bfloat16")
+    assert exact["noise_floor_median_nats"] < coarse["noise_floor_median_nats"]
+    assert 0 < coarse["largest_change_of_a_token_nats"] < 2
+    (memory,) = by_step["memory"]
+    assert memory["beside_the_model_mib"] < memory["limit_mib"]
+    assert by_step["end"][0]["seconds"] < 60
+
+    def fails(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("no such instruction\nand more")
+        yield
+
+    monkeypatch.setattr(gpu, "_batches", fails)
+    after = run(gpu.NAME)
+    assert [row.get("ended") for row in after if row["step"] == "batch"] == ["RuntimeError: no such instruction"]
+    assert [row["step"] for row in after][-2:] == ["memory", "end"]
+
+
+def test_a_step_of_a_card_ends_when_its_time_is_over(tiny: HfBackend) -> None:
+    rows = list(gpu.rows(**gpu.TINY, seconds=0.0))
+    ended = [row["step"] for row in rows if row.get("ended") == "its time was over"]
+    assert ended == ["batch", *GPU_JOBS, "search", "graphs", "dtype", "memory"]
+    # A pass that has begun ends too.
+    clock = gpu.Clock(ends_at=math.inf)
+    clock.begin(0.0)
+    with pytest.raises(gpu._TimeOverError):
+        next(gpu._batches(tiny, gpu.SMALLEST, clock))
 
 
 @pytest.mark.long

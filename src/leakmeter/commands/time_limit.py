@@ -73,7 +73,11 @@ class Order:
 
     def proves(self, limit: TimeLimit, found: Collection[int], done: Collection[int], noun: str) -> Unfinished:
         """What those that are `done` prove of the others, in sentences; `found` are those among them that disclose
-        something personal or secret. The bound is that of Buonaccorsi (1987) for draws without replacement."""
+        something personal or secret. The bound is that of Buonaccorsi (1987) for draws without replacement.
+
+        Time may end sooner where something is found, which takes longer. A bound that few findings make low is wrong
+        no more often for it: with so many seconds for a finding and so many for any other, the findings of the
+        beginning that time allows are few enough exactly if those of one beginning of fixed length are."""
         n, n_done = len(self.parts), len(done)
         begun = [*takewhile(set(done).__contains__, self.drawn)]
         n_found = sum(part in found for part in begun)

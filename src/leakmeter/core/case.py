@@ -223,6 +223,14 @@ def context_text(case: object) -> str:
     return "\n\n".join(document.text for document in case.context_documents) if isinstance(case, Case) else ""
 
 
+def n_characters(case: object) -> int:
+    """How long a case is: characters of its documents and its query, or of its chat."""
+    if not isinstance(case, Case):
+        return 0
+    texts = [part.text for message in case.messages for part in message.parts]
+    return sum(map(len, texts or [*(document.text for document in case.documents), case.query]))
+
+
 def emission_texts(case: Case) -> JsonObject | None:
     """What a run keeps of an emission: what it was, and what was said and read since the one before it."""
     emission = case.emission

@@ -145,7 +145,7 @@ class Item:
     of its cases, as of a served model; None where cases measure the noise themselves."""
     measures_noise: bool = field(default=True, kw_only=True)
     """Whether the case measures the noise; where not, it has that of the cases of its run that do. See
-    `core.self_check`."""
+    `core.noise_sample`."""
     steps: StepByStep | None = field(default=None, kw_only=True)
     """None of a case of which all is measured, whatever is found, as of each whose response is drawn."""
 

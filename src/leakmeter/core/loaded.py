@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
-from leakmeter.core.case import context_text, conversation_of, unmarked_context, unmeasured_answers
+from leakmeter.core.case import context_text, conversation_of, n_characters, unmarked_context, unmeasured_answers
 from leakmeter.core.item import Looked, Origin, Prepared, StepByStep
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.packed import PackedCases
@@ -159,6 +159,8 @@ class Preparations(Sequence[Prepared]):
         """What cases are told apart by whose prompts begin alike: the context, or of a deferred case its documents."""
         self.conversations: list[str | None] = []
         """Of each case the conversation that it is a turn of."""
+        self.lengths: list[int] = []
+        """Characters of each case; see `core.case.n_characters`."""
 
     @classmethod
     def from_prepared(cls, prepared: Sequence[Prepared]) -> Preparations:
@@ -191,6 +193,7 @@ class Preparations(Sequence[Prepared]):
         self.steps.append(steps)
         self.contexts.append(context_text(case))
         self.conversations.append(conversation_of(case))
+        self.lengths.append(n_characters(case))
         self._origins.append(origin)
 
     @property
@@ -208,6 +211,8 @@ class Preparations(Sequence[Prepared]):
         self.contexts.append(prepared.context)
         self._origins.append(prepared.origin)
         self.conversations.append(None if prepared.origin is None else conversation_of(prepared.origin.case))
+        own = len(prepared.context) + len(prepared.query)
+        self.lengths.append(own if prepared.origin is None else n_characters(prepared.origin.case))
 
     @override
     def __len__(self) -> int:

@@ -3,7 +3,8 @@
 Floating-point sums depend on how work is cut: a sequence run in one piece, forked from another after some tokens, or
 taken further token by token gives logits that differ in their last digits. The same request is scored in two such ways
 on purpose; influence is measured between sequences that were cut as differently. Only a sample of a run's cases does so
-where `Item.measures_noise` says so; the others have the noise of these (`core.self_check.carried`).
+where `Item.measures_noise` says so (`core.noise_sample`); the others have the noise of these
+(`core.self_check.carried`).
 
 Of a served model nobody here says how work is cut: a run measures once how far a log-probability moves with the way of
 asking (`Item.model_noise_nats`), and `of_contrast` says what that makes to a measurement.

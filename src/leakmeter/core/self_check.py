@@ -5,14 +5,14 @@ random sequence or two by plain passes: the model as its library runs it, batch 
 differs is part of the floor of every instrument. Where it differs by more than rounding makes of the precision, the
 case is measured again with plain passes alone.
 
-How far other neighbours in the computation move a number (`core.noise`) is measured of a sample of the cases too where
-rounding is that of float32 on a CPU: the first ten, and one of each further thousand. The others have the most that any
-of these showed, in proportion to their length where they are longer.
+How far other neighbours in the computation move a number (`core.noise`) is measured of a sample of the cases too
+(`core.noise_sample`), and what is checked is of that sample where a hundred has a case of it. The others have the most
+that any of these showed, in proportion to their length where they are longer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isnan, sqrt
 from typing import Any, Final, Literal, Self
@@ -28,12 +28,8 @@ Passes = Literal["shared", "plain"]
 BLOCK: Final = 100
 """Cases of which one, drawn at random, is checked; of the first so many it is the first."""
 
-MEASURING_NOISE: Final = 10
-"""Cases at the beginning of a run each of which measures noise, which takes more than all else of a clean answer."""
-CHECKED_WITHOUT: Final = 10
-"""Cases that are checked after these, of which one measures noise."""
 _EXACT: Final = ("float32", "float64")
-"""Number types of which a sample stands for the noise of all cases; of others it is near what is looked for."""
+"""Number types whose rounding is far below what is looked for."""
 
 MOST_FLOOR_NATS: Final = 0.1
 """Noise of a token above which a model's numbers cannot show that there is nothing to find."""
@@ -53,22 +49,18 @@ def tolerance_nats(dtype: str) -> float:
     return _TOLERANCES.get(dtype, _TOLERANCES["bfloat16"])
 
 
-def is_checked(first: int, n_cases: int) -> bool:
-    """Whether one of the cases first, first + 1 … of a part is the one of its hundred that is checked."""
-    return any(number == _checked_of(number // BLOCK) for number in range(first, first + n_cases))
+def is_checked(first: int, n_cases: int, measuring_noise: Container[int] = ()) -> bool:
+    """Whether one of the cases first, first + 1 … of a part is the one of its hundred that is checked. It is one of
+    those `measuring_noise`, if the hundred has any."""
+    return any(number == _checked_of(number // BLOCK, measuring_noise) for number in range(first, first + n_cases))
 
 
-def measures_noise(number: int, dtype: str, device: str) -> bool:
-    """Whether the case of that number in its run measures how far other neighbours move its numbers. Accelerators may
-    multiply float32 with fewer digits."""
-    is_exact = dtype in _EXACT and device == "cpu"
-    block = number // BLOCK
-    is_sampled = block % CHECKED_WITHOUT == 0 and number == _checked_of(block)
-    return not is_exact or number < MEASURING_NOISE or is_sampled
-
-
-def _checked_of(block: int) -> int:
-    return block * BLOCK + (int(np.random.default_rng(block).integers(BLOCK)) if block else 0)
+def _checked_of(block: int, measuring_noise: Container[int]) -> int:
+    start = block * BLOCK
+    drawn = start + (int(np.random.default_rng(block).integers(BLOCK)) if block else 0)
+    if drawn in measuring_noise:
+        return drawn
+    return next((number for number in range(start, start + BLOCK) if number in measuring_noise), drawn)
 
 
 class WrongPassError(ScoreError):

@@ -14,9 +14,10 @@ from leakmeter.core.drive import Cost, drive
 from leakmeter.core.item import Prepared, Span
 from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import RESPONSE, TOKEN_ID, Measure, Measurement
+from leakmeter.core.noise_sample import NoiseSample
 from leakmeter.core.plain import n_listed
 from leakmeter.core.record import JsonObject
-from leakmeter.core.self_check import Recomputed, WrongPassError, is_checked, measures_noise, record_of
+from leakmeter.core.self_check import Recomputed, WrongPassError, is_checked, record_of
 from leakmeter.core.sharing import FullPassCounter, FullPasses
 from leakmeter.engine.execute.pool import Failure, rebuilt
 from leakmeter.engine.groups import groups_of
@@ -82,10 +83,11 @@ def measure_cases(
     groups = groups_of([None] * len(prepared)) if groups is None else groups
     in_groups = any(len(group) > 1 for group in groups)
     numbers = range(len(groups)) if numbers is None else numbers
+    cases = Preparations.from_prepared(prepared)
     if isinstance(backend, PartsBackend):
-        cases = Preparations.from_prepared(prepared)
         yield from _measured_elsewhere(backend, measure, cases, directory, callbacks, groups, numbers)
         return
+    sample = noise_sample_of(measure, cases.lengths, backend)
     noise_nats: float | None = None
     first_measured: int | None = None
     n_done = 0
@@ -105,9 +107,9 @@ def measure_cases(
         counter = FullPassCounter(backend) if is_first and backend.passes == "plain" else None
         parts = measured_together(
             *(backend, measure, group),
-            first=at.start,
+            measuring_noise=[case in sample for case in at],
             in_groups=in_groups,
-            check=check_of(number, at, is_first=is_first),
+            check=check_of(number, at, sample, is_first=is_first),
             counter=counter,
         )
         _say_wrong_pass(parts, callbacks)
@@ -223,10 +225,10 @@ class PartCheck:
     a run holds may not depend on where it was interrupted, nor on who measured what."""
 
 
-def check_of(number: int, cases: range, *, is_first: bool) -> PartCheck | None:
+def check_of(number: int, cases: range, sample: NoiseSample, *, is_first: bool) -> PartCheck | None:
     """How a part is checked, by the numbers of its cases: if it has the case of a hundred that is, or if a process
     begins with it."""
-    is_kept = is_checked(cases.start, len(cases))
+    is_kept = is_checked(cases.start, len(cases), sample)
     return PartCheck(number, is_kept) if is_kept or is_first else None
 
 
@@ -242,19 +244,19 @@ def measured_together(
     measure: Measure,
     group: Sequence[Prepared],
     *,
-    first: int,
+    measuring_noise: Sequence[bool],
     in_groups: bool,
     check: PartCheck | None = None,
     counter: FullPassCounter | None = None,
 ) -> list[Part]:
-    """Measure the cases of one part, which are those from `first` on of the run. With `in_groups` each says how many
-    cases the part has. With a check, a back end that shares work is held against a plain pass; where it gives other
-    numbers, the part is measured again with plain passes alone. `counter` is told of what is asked.
+    """Measure the cases of one part; `measuring_noise` says which are of the run's sample. With `in_groups` each says
+    how many cases the part has. With a check, a back end that shares work is held against a plain pass; where it gives
+    other numbers, the part is measured again with plain passes alone. `counter` is told of what is asked.
 
     Raises:
         WrongPassError: plain passes do not give what they gave either.
     """
-    group = with_sampled_noise(group, range(first, first + len(group)), backend)
+    group = with_sampled_noise(group, measuring_noise)
     n_before = backend.n_halvings
     started = time.perf_counter()
     failed_nats: float | None = None
@@ -326,11 +328,17 @@ def with_noise(prepared: Sequence[Prepared], noise_nats: float | None) -> Sequen
     return [replace(case, item=replace(case.item, model_noise_nats=noise_nats)) for case in prepared]
 
 
-def with_sampled_noise(prepared: Sequence[Prepared], numbers: Iterable[int], backend: Backend) -> Sequence[Prepared]:
-    """The cases of these numbers in their run, those of the sample with the noise to measure."""
+def noise_sample_of(measure: Measure, lengths: Sequence[int], backend: Backend) -> NoiseSample:
+    """Which cases of a run measure noise, by the lengths of all; the seed is that of the measure, if it has one."""
+    seed = getattr(measure, "seed", None)
+    return NoiseSample.of(lengths, seed=seed or 0, dtype=backend.dtype, device=backend.device)
+
+
+def with_sampled_noise(prepared: Sequence[Prepared], measuring_noise: Iterable[bool]) -> Sequence[Prepared]:
+    """The cases, those of the sample with the noise to measure."""
     return [
-        replace(case, item=replace(case.item, measures_noise=measures_noise(number, backend.dtype, backend.device)))
-        for case, number in zip(prepared, numbers, strict=True)
+        replace(case, item=replace(case.item, measures_noise=is_sampled))
+        for case, is_sampled in zip(prepared, measuring_noise, strict=True)
     ]
 
 

@@ -6,16 +6,15 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice, pairwise
-from itertools import count as count_from
 from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core.backend import Backend, check_needs
-from leakmeter.core.case import conversation_of
+from leakmeter.core.case import conversation_of, n_characters
 from leakmeter.core.counting import CountingBackend, Counts, count
 from leakmeter.core.item import Prepared
 from leakmeter.core.limits import parse_memory
-from leakmeter.core.loaded import LoadedCases, Plan
+from leakmeter.core.loaded import LoadedCases, Plan, Preparations
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
 from leakmeter.core.reductions import TargetLogProbs
@@ -23,7 +22,7 @@ from leakmeter.core.request import Request
 from leakmeter.core.sharing import FullPasses
 from leakmeter.core.tree import chunk_of
 from leakmeter.engine.groups import groups_of, parts_of
-from leakmeter.engine.measure import shares, with_noise, with_sampled_noise
+from leakmeter.engine.measure import noise_sample_of, shares, with_noise, with_sampled_noise
 from leakmeter.errors import ModelError
 
 EXACT_CASES: Final = 32
@@ -196,10 +195,11 @@ def forecast(
         *(predictor.backend, plan.settings, plan.measure),
         steps=[plan.steps[number] for number in numbers] if plan.steps else (),
     )
+    sample = noise_sample_of(plan.measure, [n_characters(case) for case in cases], predictor.model)
     is_least = any(case.item.steps is not None for case in prepared)
     predicted = predicted_cases(
         *(predictor, plan.measure, list(map(_finding_nothing, prepared)) if is_least else prepared),
-        numbers=numbers,
+        measuring_noise=[number in sample for number in numbers],
         # Of cases that are left out nobody knows the part.
         groups=_ranges(sizes) if sum(sizes) == len(prepared) else None,
         group_size=size,
@@ -248,15 +248,17 @@ def predicted_cases(
     measure: Measure,
     prepared: Sequence[Prepared],
     *,
-    numbers: Iterable[int] | None = None,
+    measuring_noise: Iterable[bool] | None = None,
     groups: Sequence[range] | None = None,
     group_size: int = 1,
     price_per_million: float | None = None,
 ) -> PredictedCases:
-    """What cases will take, one by one and together; cases that are scored together share. They have these numbers in
-    their run, from 0 on by default. The price is that of a million prompt tokens."""
-    own_numbers = islice(count_from(0) if numbers is None else numbers, len(prepared))
-    prepared = with_sampled_noise(prepared, own_numbers, predictor.model)
+    """What cases will take, one by one and together; cases that are scored together share. `measuring_noise` says which
+    are of their run's sample; by default they are all of a run. The price is that of a million prompt tokens."""
+    if measuring_noise is None:
+        sample = noise_sample_of(measure, Preparations.from_prepared(prepared).lengths, predictor.model)
+        measuring_noise = [number in sample for number in range(len(prepared))]
+    prepared = with_sampled_noise(prepared, islice(measuring_noise, len(prepared)))
     if predictor.is_remote:
         prepared = with_noise(prepared, 0.0)  # whichever it is
 

@@ -20,7 +20,7 @@ from leakmeter.core.record import JsonObject
 from leakmeter.core.tree import Chunk
 from leakmeter.engine.execute.pool import Engine, Failure, Pool
 from leakmeter.engine.execute.ray import RayEngine, address_of
-from leakmeter.engine.measure import PartCheck, PartsBackend, check_of, measured_together
+from leakmeter.engine.measure import PartCheck, PartsBackend, check_of, measured_together, noise_sample_of
 from leakmeter.engine.storage.parts import Part
 from leakmeter.engine.storage.spec import libraries_of
 from leakmeter.errors import CapabilityError, ModelError, UsageError
@@ -122,8 +122,8 @@ class WorkerDescription:
 class PartToDo:
     measure: Measure
     origins: tuple[Origin, ...]
-    first: int
-    """Number of its first case in the run."""
+    measuring_noise: tuple[bool, ...]
+    """Of each case whether it is of the run's sample that measures noise."""
     in_groups: bool
     keeps_scores: bool
     """Whether the score cache may be used."""
@@ -173,7 +173,10 @@ class PartWorker:
             check = todo.check or (None if self._has_checked else PartCheck(0, is_kept=False))
             self._has_checked = True
             parts = measured_together(
-                *(backend, todo.measure, group), first=todo.first, in_groups=todo.in_groups, check=check
+                *(backend, todo.measure, group),
+                measuring_noise=todo.measuring_noise,
+                in_groups=todo.in_groups,
+                check=check,
             )
         facts = {"worker": self._name, **(backend.machine if self._allow_mixed else {})}
         for texts, _ in parts:
@@ -270,6 +273,7 @@ class Fleet(PartsBackend):
         first."""
 
         in_groups = any(len(group) > 1 for group in groups)
+        sample = noise_sample_of(measure, cases.lengths, self)
 
         def todo(number: int) -> PartToDo:
             at = groups[number]
@@ -278,8 +282,8 @@ class Fleet(PartsBackend):
             if len(origins) < len(group):
                 raise UsageError("these cases can be measured in this process only; leave the workers out")
             return PartToDo(
-                *(measure, origins, at.start, in_groups, self._keeps_scores),
-                check=check_of(number, at, is_first=False),
+                *(measure, origins, tuple(case in sample for case in at), in_groups, self._keeps_scores),
+                check=check_of(number, at, sample, is_first=False),
             )
 
         keys: list[Hashable] = [cases.contexts[groups[number].start] for number in parts]

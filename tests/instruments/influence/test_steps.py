@@ -16,13 +16,14 @@ from helpers.tiny_models import tiny_backend
 from leakmeter.backends.toy import Toy
 from leakmeter.cli import main
 from leakmeter.core.backend import Backend
-from leakmeter.core.case import Document
+from leakmeter.core.case import Document, n_characters
 from leakmeter.core.item import Origin, Prepared, StepByStep
 from leakmeter.core.loaded import LoadedCases
+from leakmeter.core.noise_sample import NoiseSample
 from leakmeter.data.cases import cases_of
 from leakmeter.engine.groups import MOST_HELD, parts_of
 from leakmeter.engine.ready import make_ready
-from leakmeter.errors import LeakmeterError
+from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.instruments.influence.controls import FalseAlarms
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.report import report
@@ -138,11 +139,14 @@ def test_what_neighbours_have_in_common_is_run_once(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_clean_answer_costs_two_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, n in (("TOGETHER", 1), ("AVERAGED", 15), ("FEWEST", 5)):
+    for name, n in (("TOGETHER", 1), ("FEWEST", 5)):
         monkeypatch.setattr(f"leakmeter.instruments.influence.steps.{name}", n)
-    by_steps = leakmeter.influence("toy", _log())
+    monkeypatch.setattr("leakmeter.instruments.influence.measure.FEWEST", 5)
+    by_steps = leakmeter.influence("toy", _log(), sample_for_averages=15)
     assert [case for case in by_steps if case.disclosed and case.steps.last == "whole"] == []
-    measured_noise = {f"r{i}" for i in range(10)}
+    lengths = [n_characters(case) for case in cases_of(_log()).cases]
+    sample = NoiseSample.of(lengths, seed=0, dtype="float32", device="cpu").numbers
+    measured_noise = {f"r{number}" for number in sample}
     clean = [case for case in by_steps if case.steps.last == "whole" and case.id not in measured_noise]
     assert all(not case.pieces and not case.controls for case in clean)
     sampled = [case for case in clean if case.steps.in_placebo_sample]
@@ -155,9 +159,9 @@ def test_a_clean_answer_costs_two_prompts(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_share_above_an_irrelevant_text_is_of_the_random_sample_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers that leak are held against that text because they do, which says nothing of the others."""
-    monkeypatch.setattr("leakmeter.instruments.influence.steps.AVERAGED", 15)
-    monkeypatch.setattr("leakmeter.instruments.influence.steps.FEWEST", 5)
-    cases = list(leakmeter.influence("toy", _log()))
+    for module in ("steps", "measure"):
+        monkeypatch.setattr(f"leakmeter.instruments.influence.{module}.FEWEST", 5)
+    cases = list(leakmeter.influence("toy", _log(), sample_for_averages=15))
     held = [case for case in cases if case.placebo_alone_nats is not None]
     sampled = [case for case in cases if case.steps.in_placebo_sample]
     assert len(held) > len(sampled) == 15
@@ -286,12 +290,38 @@ def test_a_small_log_is_measured_completely() -> None:
     assert Influence().steps(FEWEST + 1) == steps_of(FEWEST + 1, seed=0) != ()
 
 
+def test_the_run_says_of_how_many_cases_averages_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(f"{json.dumps(row)}\n" for row in _log()), encoding="utf-8")
+    words = ["influence", "--model", "toy", "--data", str(log), "--out", str(tmp_path / "runs")]
+    names = []
+    for more in ([], ["--sample-for-averages", "200"], ["--sample-for-averages", "41"]):
+        with pytest.raises(SystemExit) as ended:
+            main([*words, *more])
+        assert ended.value.code == 0
+        names.append(capsys.readouterr().err.rpartition("run: ")[2].strip())
+    assert names[0] == names[1] != names[2]
+    run = leakmeter.load_run(names[2])
+    assert sum(case.steps.in_placebo_sample for case in run) == 41
+    assert json.loads(Path(names[2], "spec.json").read_bytes())["params"]["sample_for_averages"] == 41
+    assert " of 41 drawn at random" in _texts(list(run))
+
+
+@pytest.mark.parametrize("how", [{"complete": True}, {"search": "top:1"}, {"controls": 0}])
+def test_a_sample_is_refused_where_each_case_is_measured_in_full(how: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="measured step by step"):
+        Influence(sample_for_averages=50, **how)
+    with pytest.raises(UsageError, match="40 or more"):
+        Influence(sample_for_averages=39)
+
+
 def test_samples_are_drawn_of_the_whole_log_by_the_seed() -> None:
     steps = steps_of(10_000, seed=0)
     assert sum(one.placebo for one in steps) == AVERAGED
     assert sum(one.controls for one in steps) == FEWEST
     assert all(one.placebo for one in steps if one.controls)
     assert steps == steps_of(10_000, seed=0) != steps_of(10_000, seed=1)
+    assert sum(one.placebo for one in steps_of(10_000, 0, 700)) == 700
     # Each place is as likely as another: of many draws no tenth of the log has far more than its share.
     tenths = [0] * 10
     for seed in range(50):

@@ -22,7 +22,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.ladder import Ladder, sentences_by_document
 from leakmeter.instruments.influence.math import MOST_ROUNDS, InfluenceStatistics, PieceScores, check_possible
 from leakmeter.instruments.influence.search import Audit, Search, Searcher, SearchScores, hiding_of
-from leakmeter.instruments.influence.steps import Stepwise, steps_of
+from leakmeter.instruments.influence.steps import AVERAGED, FEWEST, Stepwise, steps_of
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
 from leakmeter.stats.arrays import FloatArray
@@ -44,7 +44,7 @@ class Influence(Measure):
     """
 
     statistics: ClassVar = InfluenceStatistics
-    unsaid: ClassVar = {"controls": 0, "complete": False}
+    unsaid: ClassVar = {"controls": 0, "complete": False, "sample_for_averages": AVERAGED}
 
     temperature: float = 1.0
     """Temperature of the distribution that is measured and sampled from, above 0."""
@@ -74,6 +74,10 @@ class Influence(Measure):
     """Measure everything of each case, also of a log of more than 40 cases, whose cases are otherwise measured step by
     step: pieces, controls and irrelevant texts only where a disclosure is possible, and of cases drawn at random."""
 
+    sample_for_averages: int = AVERAGED
+    """Cases of a log measured step by step that are drawn at random and compared with an irrelevant text, whatever was
+    found: the share of answers above that text, with its interval, is of these."""
+
     def __post_init__(self) -> None:
         refuse_bad(
             logspace.checked_temperature(self.temperature),
@@ -83,7 +87,13 @@ class Influence(Measure):
             (self.seed >= 0, "seed", self.seed, "0 or more"),
             bounded("audit-rounds", self.audit_rounds, 1, MOST_ROUNDS),
             bounded("controls", self.controls, 0, MOST_CONTROLS),
+            bounded("sample-for-averages", self.sample_for_averages, FEWEST, MOST_SAMPLES),
         )
+        if not self._is_stepwise and self.sample_for_averages != AVERAGED:
+            raise UsageError(
+                "sample-for-averages is for logs that are measured step by step; leave it out, or complete, search and "
+                "controls 0, with which every case is measured in full"
+            )
         if self.search is None and (self.audit is not None or self.audit_rounds != 1):
             raise UsageError("an audit checks what a search missed; give --search top:K with --audit")
         if self.audit is None and self.audit_rounds != 1:
@@ -113,10 +123,14 @@ class Influence(Measure):
     def levels(self) -> bool:
         return self.search is not None
 
+    @property
+    def _is_stepwise(self) -> bool:
+        """Whether cases of a large log are measured step by step."""
+        return not self.complete and self.search is None and self.controls > 0
+
     def steps(self, n_cases: int) -> Sequence[StepByStep | None]:
         """How each of the cases of one log is measured."""
-        is_stepwise = not self.complete and self.search is None and self.controls > 0
-        return steps_of(n_cases, self.seed) if is_stepwise else ()
+        return steps_of(n_cases, self.seed, self.sample_for_averages) if self._is_stepwise else ()
 
     @override
     def record(self) -> JsonObject:

@@ -38,18 +38,20 @@ FEWEST: Final = FEW_CASES
 """Of a larger log so many cases, drawn at random, are scored beside contexts of other cases whatever was found: they
 say how often the rule of disclosures is wrong."""
 AVERAGED: Final = 200
-"""Cases of a log, drawn at random, that are scored beside an irrelevant text whatever was found."""
+"""Cases of a log, drawn at random, that are scored beside an irrelevant text whatever was found, by default: from these
+follow averages over the log."""
 
 
-def steps_of(n_cases: int, seed: int) -> Sequence[StepByStep]:
-    """How each of so many cases of one log is measured; none of a log that is measured completely."""
+def steps_of(n_cases: int, seed: int, n_averaged: int = AVERAGED) -> Sequence[StepByStep]:
+    """How each of so many cases of one log is measured; none of a log that is measured completely. `n_averaged` cases
+    are scored beside an irrelevant text whatever was found."""
     if n_cases <= FEWEST:
         return ()
     entropy = int.from_bytes(hashlib.sha256(b"steps").digest()[:8])
     order = np.random.default_rng([seed, entropy]).permutation(n_cases)
     ranks = np.empty(n_cases, dtype=np.int64)
     ranks[order] = np.arange(n_cases)
-    return [StepByStep(placebo=bool(rank < AVERAGED), controls=bool(rank < FEWEST)) for rank in ranks]
+    return [StepByStep(placebo=bool(rank < n_averaged), controls=bool(rank < FEWEST)) for rank in ranks]
 
 
 TOGETHER: Final = 32
