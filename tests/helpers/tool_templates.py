@@ -98,3 +98,71 @@ class TemplateTokenizer(ByteTokenizer):
             return chat_template.rendered(library, messages, answer=answer)
         except TemplateError as error:
             raise UsageError(f"the model's chat template refuses the messages: {error}") from error
+
+
+_IN_TURNS: Final = """
+{%- for message in messages %}
+{%- if message.role == 'tool' or message.tool_calls %}{{ raise_exception('no calls of tools') }}{% endif %}
+{%- if (message.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}
+{%- endfor %}"""
+NO_SYSTEM: Final = (
+    "<bos>{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    + _IN_TURNS
+    + """
+{%- for message in messages %}
+{{- '<start>' ~ ('model' if message.role == 'assistant' else message.role) ~ '\\n' }}
+{{- message.content | trim ~ '<end>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<start>model\\n' }}{% endif %}"""
+)
+"""As Gemma 2: no system prompt, no tools, user and assistant in turns, texts without white space at their ends."""
+INSTRUCTED: Final = (
+    "<s>"
+    + _IN_TURNS
+    + """
+{%- for message in messages %}
+{{- '[INST] ' ~ message.content ~ ' [/INST]' if message.role == 'user' else message.content ~ '</s>' }}
+{%- endfor %}"""
+)
+"""As Mistral 7B Instruct 0.1 and 0.2: user and assistant in turns, and nothing else."""
+SYSTEM_WITH_LAST: Final = """<s>
+{%- set said = messages[1:] if messages[0].role == 'system' else messages %}
+{%- set turn = namespace(number=0) %}
+{%- for message in said %}
+{%- if message.role != 'tool' and not message.tool_calls %}
+{%- if (message.role == 'user') != (turn.number % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}
+{%- set turn.number = turn.number + 1 %}
+{%- endif %}
+{%- endfor %}
+{%- for message in said %}
+{%- if message.role == 'user' %}
+{{- '[INST] ' ~ (messages[0].content ~ '\\n\\n' if loop.last and said != messages else '') }}
+{{- message.content ~ '[/INST]' }}
+{%- elif message.tool_calls %}{{ '[TOOL_CALLS] [' }}
+{%- for called in message.tool_calls %}
+{{- ', ' if not loop.first }}{{ called.function | tojson }}
+{%- endfor %}{{ ']</s>' }}
+{%- elif message.role == 'tool' %}
+{{- '[TOOL_RESULTS] {"content": ' ~ message.content ~ ', "call_id": "' ~ message.tool_call_id ~ '"}[/TOOL_RESULTS]' }}
+{%- elif message.role == 'assistant' %}{{ ' ' ~ message.content ~ '</s>' }}
+{%- else %}{{ raise_exception('unknown role') }}{% endif %}
+{%- endfor %}"""
+"""As Mistral 7B Instruct 0.3: tools, and the system prompt in the user's turn, if that is the last message."""
+SYSTEM_WITH_FIRST: Final = (
+    "<bos>{% set told = messages[0].content ~ '\\n\\n' if messages[0].role == 'system' else '' %}"
+    "{% set messages = messages[1:] if messages[0].role == 'system' else messages %}"
+    + _IN_TURNS
+    + """
+{%- for message in messages %}
+{{- '<start>' ~ ('model' if message.role == 'assistant' else message.role) ~ '\\n' ~ (told if loop.first else '') }}
+{{- message.content | trim ~ '<end>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<start>model\\n' }}{% endif %}"""
+)
+"""As Gemma 3: the system prompt stands in the user's first turn."""
+TURN_TEMPLATES: Final[Mapping[str, str]] = {
+    "no system": NO_SYSTEM,
+    "instructed": INSTRUCTED,
+    "system with last": SYSTEM_WITH_LAST,
+    "system with first": SYSTEM_WITH_FIRST,
+}

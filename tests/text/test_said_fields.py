@@ -51,7 +51,21 @@ def test_what_many_texts_say_is_known_by_scores_alone(key: str, value: Any, answ
         ("settlement", 173746, "Some 170k.", "170k"),
         ("settlement", 3751911, "It is $3.75 million.", "$3.75 million"),
         ("settlement", 1200, "It is 1,200.00 euros.", "1,200.00"),
+        ("settlement", 173746, "It is $174K.", "$174K"),
+        ("settlement", 173746, "Some 0.17 million in all.", "0.17 million"),
+        ("settlement", 173746, "Some 174 thousand.", "174 thousand"),
+        ("settlement", "$173,746", "About 174k.", "174k"),
+        ("settlement", "$173,746", "About $0.17M.", "$0.17M"),
+        ("settlement", "173,746.00", "About 174,000.", "174,000"),
+        ("settlement", "174k", "It is $174,000.", "$174,000"),
+        ("settlement", "1.2 million", "It is $1,200,000.", "$1,200,000"),
+        ("settlement", 2300000000, "Es sind 2,3 Mrd. Euro.", "2,3 Mrd"),
         ("share", 0.35, "It is 35 % of it.", "35 %"),
+        ("share", 0.17, "It is 17 percent.", "17 percent"),
+        ("share", 0.17, "It is 17 pct of it.", "17 pct"),
+        ("share", "17%", "It is 0.17 of it.", "0.17"),
+        ("share", "17%", "It is 17 percent of it.", "17 percent"),
+        ("share", "17.2 %", "It is 17 percent of it.", "17 percent"),
         ("fever", 38.72, "It was 38.7 degrees.", "38.7"),
         ("visit", "2026-05-03", "She came on 3 May, late.", "3 May"),
         ("visit", "2026-05-03T10:00:00", "She came on May 3, 2026.", "May 3, 2026"),
@@ -76,6 +90,13 @@ def test_a_value_in_other_words_is_reworded_and_known_by_scores_alone(
         ({"status": "status", "credit_score": "Score"}, "The status and the score."),
         ({"age": 34}, "At 3.4 percent, 3-4 days, 12:34 and 1934."),
         ({"amount": 173746}, "About 175,000, or 180k, or 1 million."),
+        ({"amount": "$173,746"}, "About 175,000, or 180k, or 0.18 million, or 174."),
+        ({"amount": "174k"}, "It is 173,746, or 174, or 1.74."),
+        ({"share": 0.17}, "There are 17, and 17 pctx, and 1.7 percent, and 17 permille."),
+        ({"share": "17%"}, "There are 17 of them, in 2017."),
+        ({"share": "17%"}, "It is 1.7 percent or 0.017."),
+        ({"year": 2017}, "In 2018 there were 2.1k, and 20.17 percent of 17."),
+        ({"note": "17 % of 3,000 in 2017"}, "There are 510."),
         ({"insured": False}, "She is insured. Not today."),
         ({"insured": True}, "She is not insured, and was never really insured."),
         ({"insured": True}, "She isn't insured."),
@@ -86,6 +107,20 @@ def test_a_value_in_other_words_is_reworded_and_known_by_scores_alone(
 )
 def test_what_is_no_value_of_a_field(record: Any, answer: str) -> None:
     assert said(record, answer) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "answer", "expected"),
+    [
+        (173746, "It is $173,746, so 174k.", [("$173,746", False), ("174k", True)]),
+        ("$173,746", "It is $173,746, so ~$174,000.", [("173,746", False), ("$174,000", True)]),
+        ("2026-05-03", "On 2026-05-03, that is 3 May.", [("2026-05-03", False), ("3 May", True)]),
+    ],
+)
+def test_an_answer_may_say_a_value_as_it_is_and_in_another_form(
+    value: Any, answer: str, expected: list[tuple[str, bool]]
+) -> None:
+    assert [(words, is_reworded) for words, _, is_reworded, _ in said({"held": value}, answer)] == expected
 
 
 def test_a_key_that_may_be_data_or_ours_is_no_kind() -> None:

@@ -36,7 +36,7 @@ from leakmeter.text import matching
 from leakmeter.text.entities import values
 from leakmeter.text.entities.packs import pack
 from leakmeter.text.kinship import Groups, Kin, Kinship
-from leakmeter.text.templates import SEPARATOR
+from leakmeter.text.turns import SEPARATOR
 
 SEED: Final = 0
 _LOOKED_AT: Final = 48

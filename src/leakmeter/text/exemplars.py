@@ -16,7 +16,8 @@ from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Piece, Prompt
 from leakmeter.core.record import JsonObject
 from leakmeter.text import repeats
 from leakmeter.text.joined import START, TextStretch, prompt_of
-from leakmeter.text.templates import SEPARATOR, user_turn
+from leakmeter.text.templates import user_turn
+from leakmeter.text.turns import SEPARATOR
 
 EXEMPLAR: Final = "exemplar"
 """Ablation unit of prompts with exemplars."""

@@ -32,7 +32,8 @@ from leakmeter.overriding import override
 from leakmeter.stats.arrays import BoolArray
 from leakmeter.text import units
 from leakmeter.text.joined import START, first_characters, owners
-from leakmeter.text.templates import SEPARATOR, Writing
+from leakmeter.text.templates import Writing
+from leakmeter.text.turns import SEPARATOR
 
 TokenRange = tuple[int, int]
 CharRange = tuple[int, int]

@@ -21,6 +21,7 @@ from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.overriding import override
+from leakmeter.text.turns import PART_SEPARATOR, SEPARATOR, Turns, with_results_as_user, with_system_as_user
 
 NAMED = {
     "plain": "Context: {context}\n\nQuestion: {query}\nAnswer:",
@@ -37,10 +38,6 @@ _GIVE_ANOTHER_MODEL: Final = "messages need one, so give another model"
 _SENTINEL = "LEAKMETERSLOT{}Q"
 _ANY_TEXT: Final = 'An "é" <&>\n\\\'s.'
 """A text that is written otherwise wherever something in it is escaped."""
-SEPARATOR: Final = "\n\n"
-"""Between documents."""
-PART_SEPARATOR: Final = "\n"
-"""Between the parts of a message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,8 +163,9 @@ class Chat:
 
     Calls of tools are written as the template writes them. Where it writes none they are plain text, a line
     `TOOL: ARGUMENTS` each behind what else the message says; where it refuses results of tools too, or changes their
-    texts, these become messages of the user's. `begun` is what the model had said in its turn before the response: the
-    text ends behind it.
+    texts, these become messages of the user's. Where it refuses a system prompt, or what does not alternate, the prompt
+    stands at the head of the user's turn, and neighbours of one role are one message. `begun` is what the model had
+    said in its turn before the response: the text ends behind it.
     """
 
     def __init__(
@@ -178,34 +176,49 @@ class Chat:
         self.name = "chat"
         self._tokenizer = tokenizer
         self._begun = begun
-        ways = [(tuple(messages), query_at, False)]
+        given = Turns(tuple(messages), query_at)
+        ways = [(given, False)]
         has_calls = any(message.calls for message in (*messages, *((begun,) if begun else ())))
-        if has_calls:
-            ways = [*((tuple(messages), query_at, True) for _ in range(_writes_calls(tokenizer))), *ways]
-        if any(message.role not in TURN_ROLES for message in messages):
-            ways.append((*_alternating(messages, query_at), False))
-        for number, way in enumerate(ways, 1):
-            self._take(*way)
+        has_results = any(message.role not in TURN_ROLES for message in messages)
+        native = has_calls and _writes_calls(tokenizer)
+        if native:
+            ways.insert(0, (given, True))
+        if has_results:
+            ways.append((with_results_as_user(messages, query_at), False))
+            in_turns = with_system_as_user(messages, query_at, has_results=True)
+            ways += [(in_turns, True)] if native else []
+            ways.append((in_turns, False))
+        ways.append((with_system_as_user(messages, query_at, has_results=False), False))
+        # Where nothing becomes another, there is nothing to try again.
+        ways = [way for way in ways if way[0].told or way[0] is given]
+        refusal: UsageError | None = None
+        for number, (turns, has_native_calls) in enumerate(ways, 1):
+            self._take(turns, has_native_calls)
             if len(ways) == 1:
                 self._frames_of(tuple(range(len(messages))), frozenset())
                 self._frames_of(tuple(self._staying), frozenset())
                 break
             try:
-                self._check(is_last=number == len(ways))
-            except UsageError:
+                self._check(any_text=(has_calls or has_results) and number < len(ways))
+            except UsageError as error:
+                # What the template says of the chat as it is tells more than what it says of the last attempt.
+                refusal = refusal or error
                 if number == len(ways):
-                    raise
+                    raise refusal from None
             else:
                 break
+        asking = messages[query_at]
+        query_texts = [part.text for n, part in enumerate(asking.parts) if n not in asking.retrieved]
+        self.query = ("" if asking.retrieved else PART_SEPARATOR).join(query_texts)
         instead = ["calls as lines"] if has_calls and not self._has_native_calls else []
-        if self._messages != tuple(messages):
-            instead.append("results as the user's messages")
-        self.rendering = ", ".join([self.name, *instead])
+        self.rendering = ", ".join([self.name, *instead, *turns.told])
         """Name of the template, and what stands in the place of what it does not write."""
 
-    def _take(self, messages: tuple[Message, ...], query_at: int, has_native_calls: bool) -> None:
+    def _take(self, turns: Turns, has_native_calls: bool) -> None:
         """Write the chat as these messages."""
+        messages, query_at = turns.messages, turns.query_at
         self._messages, self._query_at, self._has_native_calls = messages, query_at, has_native_calls
+        self._joints = turns.joints
         self._stays = [i == query_at or message.fixed for i, message in enumerate(messages)]
         self._frames: dict[tuple[tuple[int, ...], frozenset[int]], _Frames] = {}
         self._staying = [i for i, stays in enumerate(self._stays) if stays]
@@ -218,18 +231,15 @@ class Chat:
                     self._numbers[i, part_number] = len(documents)
                     documents.append(part)
         self.documents = tuple(documents)
-        asking = messages[query_at]
-        query_texts = [part.text for n, part in enumerate(asking.parts) if n not in asking.retrieved]
-        self.query = ("" if asking.retrieved else PART_SEPARATOR).join(query_texts)
 
-    def _check(self, *, is_last: bool) -> None:
-        """`UsageError` where the template does not write these messages one after another, or changes one of them. Of
-        what was read it may change no other text either, since texts to compare are written in its place; but for the
-        last way, which has to do."""
+    def _check(self, *, any_text: bool) -> None:
+        """`UsageError` where the template does not write these messages one after another, or changes one of them.
+        `any_text`: of what was read it may change no other text either, since texts to compare are written in its
+        place."""
         everything = range(len(self._messages))
         self._turns(everything, [document.text for document in self.documents], ())
         self._turns(self._staying, ["" for _ in self.documents], ())
-        if not is_last:
+        if any_text:
             self._turns(everything, [_ANY_TEXT for _ in self.documents], ())
 
     def _silent(self, left: Sequence[int], contents: Sequence[str]) -> frozenset[int]:
@@ -277,6 +287,10 @@ class Chat:
         out: list[PromptSegment] = []
         for number, part in enumerate(message.parts):
             document = self._numbers.get((i, number))
+            is_joint = (i, number) in self._joints
+            if is_joint and stays and out:
+                before = self._numbers[i, number - 1]
+                out.append(_separator_behind(texts[before], before, message.parts[number - 1].name))
             if document is None:
                 if stays and number not in message.retrieved:
                     if number and not message.retrieved:
@@ -287,7 +301,7 @@ class Chat:
                 out.append(PromptSegment(CONTEXT, texts[document], document=document, owner=part.name))
             elif not stays and texts[document]:
                 if out:
-                    out.append(_separator(PART_SEPARATOR, document, owner))
+                    out.append(_separator(SEPARATOR if is_joint else PART_SEPARATOR, document, owner))
                 out.append(PromptSegment(CONTEXT, texts[document], document=document, owner=owner))
         out = [segment for segment in out if segment.text]
         if not self._has_native_calls:
@@ -460,32 +474,6 @@ def _plainly_begun(begun: Message) -> str:
     return PART_SEPARATOR.join([*lines, *((f"{last.name}:",) if last is not None else ())])
 
 
-def _alternating(messages: Sequence[Message], query_at: int) -> tuple[tuple[Message, ...], int]:
-    """The messages for a template that knows user and assistant alone: what a tool or anybody else says is the user's,
-    and neighbours of one role are one message."""
-    out: list[Message] = []
-    at = 0
-    for i, message in enumerate(messages):
-        role = message.role if message.role in TURN_ROLES else "user"
-        parts, retrieved = list(message.parts), message.retrieved
-        if role != message.role:
-            parts.insert(0, Document(message.name, f"{message.name}:{PART_SEPARATOR}"))
-            retrieved = tuple(n + 1 for n in retrieved)
-        if out and out[-1].role == role and out[-1].fixed and message.fixed and not message.calls:
-            before = out.pop()
-            # Parts of a turn into which something was retrieved are one text.
-            between = Document(message.name, SEPARATOR)
-            shift = len(before.parts) + 1
-            retrieved = (*before.retrieved, *(n + shift for n in retrieved))
-            parts = [*before.parts, between, *parts]
-            message = replace(before, parts=tuple(parts), retrieved=retrieved)
-        else:
-            message = replace(message, role=role, parts=tuple(parts), retrieved=retrieved)
-        out.append(message)
-        at = len(out) - 1 if i == query_at else at
-    return tuple(out), at
-
-
 Writing = FilledTemplate | Chat
 PLAIN_OR_CHAT: Final = ("plain", "chat")
 """Templates of prompts that are no documents: the text as it is, or all of it as one user message."""
@@ -548,6 +536,10 @@ def _checked(text: str) -> str:
 
 def _separator(text: str, document: int | None, owner: str | None = None) -> PromptSegment:
     return PromptSegment(CONTEXT, text, document=document, owner=owner, n_lead=len(text), is_loose=True)
+
+
+def _separator_behind(text: str, document: int, owner: str) -> PromptSegment:
+    return PromptSegment(CONTEXT, SEPARATOR, document=document, owner=owner, n_skipped=len(text), is_loose=True)
 
 
 def _contents(

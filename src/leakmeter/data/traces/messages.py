@@ -22,7 +22,7 @@ from leakmeter.data.foreign import ROLES, first, joined_answer, name_of, parsed,
 from leakmeter.data.traces.answer import LoggedMessage, ReadText, Reason, Unusable
 from leakmeter.data.traces.plainly import is_record
 from leakmeter.errors import DataError
-from leakmeter.text.templates import PART_SEPARATOR, SEPARATOR
+from leakmeter.text.turns import PART_SEPARATOR, SEPARATOR
 
 _ROLE = re.compile(r"[a-z][a-z_]*")
 _ANSWERS = ("answer", "result", "response", "output", "text", "output_text")

@@ -25,7 +25,7 @@ from leakmeter.data.traces.formats.openai import recipient_of
 from leakmeter.data.traces.places import hash_of, normalised
 from leakmeter.data.traces.plainly import at_path, event_of, is_record, moment, named, sampling_of, seconds
 from leakmeter.errors import DataError
-from leakmeter.text.templates import PART_SEPARATOR, SEPARATOR
+from leakmeter.text.turns import PART_SEPARATOR, SEPARATOR
 
 _ALL: Final = EmissionOptions(channels=frozenset(get_args(Channel)))
 _TIMES: Final = ("time", "timestamp", "created_at", "createdAt", "ts")

@@ -40,14 +40,15 @@ _NOTHING: Final = frozenset(
 _NUMBER = regex.compile(
     r"(?<![\p{L}\p{N}_.,/:-])(?P<sign>[-−])?(?P<money>[$€£¥₹]\s?)?"
     r"(?P<digits>\d{1,3}(?:[,.’'\u00a0\u202f]\d{3})+(?:[.,]\d{1,2})?(?!\d)|\d+(?:[.,]\d+)?)"
-    r"(?:[\s-]?(?P<scale>k|thousand|mm?|mio|mn|million|bn?|billion)(?![\p{L}\p{N}])"
-    r"|\s?(?P<percent>%|percent|per cent))?"
+    r"(?:[\s-]?(?P<scale>k|thousand|mm?|mio|mn|million(?:en)?|millones|mrd|bn?|billion)(?![\p{L}\p{N}])"
+    r"|\s?(?P<percent>%|(?:percent|per cent|pct|prozent|por ciento|pour cent)(?![\p{L}\p{N}])))?"
     r"(?![\p{L}\p{N}_]|[.,/:-]\d)",
     regex.IGNORECASE,
 )
 _THOUSANDS = regex.compile(r"\d+(?:\.\d+)?|\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _SWAPPED: Final = str.maketrans(",.", ".,")
-_SCALES: Final = {"k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}
+_SCALES: Final = {"k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9, "mrd": 1e9}
+"""Of a word or its first letter."""
 _MOST_NUMBERS: Final = 200
 """Numbers and dates of an answer that are held against the values of records."""
 _ISO = regex.compile(r"(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d.*", regex.DOTALL)
@@ -90,7 +91,7 @@ def find(answer: str, fields: Sequence[Field], region: str) -> Iterator[SaidFiel
     if not known:
         return
     text = Folded(answer)
-    copied: set[tuple[str, str]] = set()
+    copied: dict[tuple[str, str], list[TextRange]] = {}
     groups: dict[tuple[str, str], list[Field]] = {}
     for field in known:
         if field.kind in ("text", "number") and (letters := folded(field.text)):
@@ -100,10 +101,11 @@ def find(answer: str, fields: Sequence[Field], region: str) -> Iterator[SaidFiel
         checkpoint()
         if letters in text.letters and _is_telling(letters, same):
             for start, end in _places(text, answer, same[0], numbers):
-                copied.add((kind, letters))
+                copied.setdefault((kind, letters), []).append((start, end))
                 weak = _is_weak(letters, same[0])
                 yield _said(start, end, same, is_reworded=False, by_scores=weak)
-    others = [group for name, group in groups.items() if name not in copied]
+    # An answer may say a value as it is, and again in another form.
+    others = [(group, copied.get(name, ())) for name, group in groups.items()]
     yield from _rounded(others, numbers)
     yield from _dated(answer, others, region)
     yield from _in_words(answer, (field for field in known if field.kind == "boolean"))
@@ -165,6 +167,8 @@ class _Number:
     """What it may be: '1.234' is two numbers."""
     n_digits: int
     """That count: of 174,000 three."""
+    is_share: bool = False
+    """Whether it is in percent; then it may be a hundredth of itself, its first value, or itself."""
 
 
 def _value_of(text: str) -> float | None:
@@ -182,7 +186,8 @@ def _numbers(answer: str) -> Iterator[_Number]:
         # A point or a comma parts thousands, or begins what is less than one.
         readings = [reading for reading in (plain, plain.translate(_SWAPPED)) if _THOUSANDS.fullmatch(reading)]
         readings = [reading.replace(",", "") for reading in readings]
-        scale = _SCALES[match["scale"][0].lower()] if match["scale"] else 1.0
+        word = (match["scale"] or "").lower()
+        scale = _SCALES.get(word, _SCALES[word[0]]) if word else 1.0
         scale = 0.01 if match["percent"] else scale
         sign = -1.0 if match["sign"] else 1.0
         found = {value for text in readings if (value := _value_of(text)) is not None}
@@ -194,20 +199,42 @@ def _numbers(answer: str) -> Iterator[_Number]:
             counted = counted.rstrip("0")
         if values:
             start = match.start("money" if match["money"] else "digits")
-            yield _Number(start, match.end(), digits, tuple(sorted(values)), max(len(counted), 1))
+            n_digits = max(len(counted), 1)
+            is_share = match["percent"] is not None
+            yield _Number(start, match.end(), digits, tuple(sorted(values, key=abs)), n_digits, is_share)
 
 
-def _rounded(groups: Iterable[Sequence[Field]], numbers: Sequence[_Number]) -> Iterator[SaidField]:
+_Groups = Sequence[tuple[Sequence[Field], Sequence[TextRange]]]
+"""Fields of one value each, and where the answer says it as it is."""
+
+
+def _rounded(groups: _Groups, numbers: Sequence[_Number]) -> Iterator[SaidField]:
     telling = [number for number in numbers if number.n_digits > 1 or number.end - number.start > len(number.digits)]
-    for group in groups:
+    for group, copied in groups:
         if not telling:
             return
-        value = _value_of(group[0].text) if len(group[0].text) < _LONGEST_DATE else None
+        value = _number_of(group[0].text)
         if value is None or abs(value) < 1e-6 or (abs(value) < 10 and value == int(value)):
             continue
         for number in telling[:_MOST_NUMBERS]:
-            if any(_is_rounding(other, value, number.n_digits) for other in number.values):
+            is_other = not any(start < number.end and number.start < end for start, end in copied)
+            if is_other and any(_is_rounding(some, value, number.n_digits) for some in number.values):
                 yield _said(number.start, number.end, group, is_reworded=True, by_scores=True)
+
+
+def _number_of(text: str) -> float | None:
+    """The number that a value of a record is, if it is nothing else; also of '$173,746', '174k' and '17 %'."""
+    if len(text) >= _LONGEST_DATE:
+        return None
+    plain = _value_of(text)
+    if plain is not None:
+        return plain
+    whole = text.strip()
+    number = next((n for n in _numbers(whole) if (n.start, n.end) == (0, len(whole))), None)
+    if number is None:
+        return None
+    # 17 % is 0.17, not 17; what may part thousands or begin what is less than one, such as '173,746', parts thousands.
+    return number.values[0] if number.is_share else number.values[-1]
 
 
 def _is_rounding(some: float, value: float, n_digits: int) -> bool:
@@ -223,11 +250,11 @@ def _is_rounding(some: float, value: float, n_digits: int) -> bool:
 # ---------------------------------------------------------------------------------------------------- dates and truths
 
 
-def _dated(answer: str, groups: Iterable[Sequence[Field]], region: str) -> Iterator[SaidField]:
+def _dated(answer: str, groups: _Groups, region: str) -> Iterator[SaidField]:
     said = [mention for mention in date.find(answer, region) if date.is_value(mention.value)][:_MOST_NUMBERS]
     # A day at least, not a month alone.
     said = [mention for mention in said if not mention.value.endswith("xx")]
-    for group in groups:
+    for group, copied in groups:
         text = group[0].text.strip()
         if not said or len(text) > _LONGEST_DATE or not _DATED.search(text):
             continue
@@ -235,7 +262,8 @@ def _dated(answer: str, groups: Iterable[Sequence[Field]], region: str) -> Itera
         parsed = date.parse(stamp[1] if stamp else text, region)
         for mention in said if parsed is not None and date.is_value(parsed[1]) else ():
             assert parsed is not None
-            if date.is_part(mention.value, parsed[1]):
+            is_other = not any(start < mention.end and mention.start < end for start, end in copied)
+            if is_other and date.is_part(mention.value, parsed[1]):
                 yield _said(mention.start, mention.end, group, is_reworded=True, by_scores=True)
 
 

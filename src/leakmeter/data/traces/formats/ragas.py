@@ -20,7 +20,7 @@ from leakmeter.data.traces.formats.openai import recipient_of
 from leakmeter.data.traces.plainly import at_path, event_of, named, seconds
 from leakmeter.data.traces.span import TraceSpan, documents_of
 from leakmeter.errors import DataError
-from leakmeter.text.templates import SEPARATOR
+from leakmeter.text.turns import SEPARATOR
 
 
 def _fits(logged: LogRecord) -> bool:
