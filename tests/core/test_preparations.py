@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,13 +132,21 @@ def test_cases_of_every_instrument_can_be_packed(name: str) -> None:
         assert repr(driven[0]) == repr(driven[1])
 
 
+class _Forged:
+    def __reduce__(self) -> Any:
+        return pytest.fail, ("it was read",)
+
+
 def test_what_cannot_be_packed_or_read_is_prepared_again(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = Preparations(Toy(), 0)
     for origin in ORIGINS[:2]:
         cases.append(origin)
-    # Of a file that is damaged.
-    cases._packed._file.seek(0)
-    cases._packed._file.write(b"not what was written")
+    # Of a file that somebody else wrote to: nothing of it is read as a pickle.
+    at, n_bytes, _ = cases._packed._places[0]
+    forged = zlib.compress(pickle.dumps(_Forged()), 0)
+    assert len(forged) < n_bytes
+    cases._packed._file.seek(at)
+    cases._packed._file.write(forged)
     assert cases[0].item.prompt == ORIGINS[0].prepare(Toy()).item.prompt
     usual = Origin.prepare
     monkeypatch.setattr(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import pickle
 import weakref
@@ -29,8 +30,8 @@ class PackedCases:
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
         self._file = SpooledTemporaryFile(max_size=memory_bytes)  # noqa: SIM115 (as long as the cases)
-        self._places: dict[int, tuple[int, int]] = {}
-        """Of each case its first byte, and how many it has."""
+        self._places: dict[int, tuple[int, int, bytes]] = {}
+        """Of each case its first byte, how many it has, and their hash: what anybody else wrote is not read."""
         weakref.finalize(self, self._file.close)
 
     def keep(self, number: int, prepared: Prepared, origin: Origin, backend: Backend) -> None:
@@ -46,21 +47,27 @@ class PackedCases:
             self._file.write(packed)
         except (pickle.PicklingError, AttributeError, TypeError, OSError):
             return
-        self._places[number] = at, len(packed)
+        self._places[number] = at, len(packed), _hash_of(packed)
 
     def read(self, number: int, origin: Origin, backend: Backend) -> Prepared | None:
         """The case that was kept under a number, which is of this origin; None where there is none."""
         if number not in self._places:
             return None
-        at, n_bytes = self._places[number]
+        at, n_bytes, its_hash = self._places[number]
         try:
             self._file.seek(at)
-            unpacked = zlib.decompress(self._file.read(n_bytes))
-        except (OSError, zlib.error):
+            packed = self._file.read(n_bytes)
+        except OSError:
             return None
-        prepared = _Unpacker(io.BytesIO(unpacked), _shared(origin, backend)).load()
+        if _hash_of(packed) != its_hash:
+            return None
+        prepared = _Unpacker(io.BytesIO(zlib.decompress(packed)), _shared(origin, backend)).load()
         assert isinstance(prepared, Prepared)
         return prepared
+
+
+def _hash_of(packed: bytes) -> bytes:
+    return hashlib.sha256(packed).digest()
 
 
 def _shared(origin: Origin, backend: Backend) -> dict[str, Any]:
@@ -86,7 +93,7 @@ class _Packer(pickle.Pickler):
 
 
 class _Unpacker(pickle.Unpickler):
-    """Reads what this process has written: no other has had it."""
+    """Reads what this process has written, by its hash."""
 
     def __init__(self, read: io.BytesIO, shared: Mapping[str, Any]) -> None:
         super().__init__(read)
