@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -85,10 +82,8 @@ def tokenised(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 @pytest.mark.parametrize("held_tokens", [0, 100, 10_000])
-@pytest.mark.parametrize("memory_bytes", [0, 10_000_000])
 def test_a_log_beyond_the_limits_is_prepared_and_tokenised_once(
     held_tokens: int,
-    memory_bytes: int,
     monkeypatch: pytest.MonkeyPatch,
     tokenised: Counter[str],
     tmp_path: Path,
@@ -104,7 +99,6 @@ def test_a_log_beyond_the_limits_is_prepared_and_tokenised_once(
     prepared.clear()
     tokenised.clear()
     monkeypatch.setattr(Preparations.__init__, "__defaults__", (held_tokens,))
-    monkeypatch.setattr(PackedCases.__init__, "__defaults__", (memory_bytes,))
     results = leakmeter.influence("toy", cases, template="plain", unit="sentence", controls=0, out=tmp_path)
     assert sorted(prepared) == [case.id for case in cases]
     wholes = [text for text in tokenised if any(case.documents[0].text in text for case in cases)]
@@ -132,22 +126,11 @@ def test_cases_of_every_instrument_can_be_packed(name: str) -> None:
         assert repr(driven[0]) == repr(driven[1])
 
 
-class _Forged:
-    def __reduce__(self) -> Any:
-        return pytest.fail, ("it was read",)
-
-
-def test_what_cannot_be_packed_or_read_is_prepared_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = Preparations(Toy(), 0)
-    for origin in ORIGINS[:2]:
-        cases.append(origin)
-    # Of a file that somebody else wrote to: nothing of it is read as a pickle.
-    at, n_bytes, _ = cases._packed._places[0]
-    forged = zlib.compress(pickle.dumps(_Forged()), 0)
-    assert len(forged) < n_bytes
-    cases._packed._file.seek(at)
-    cases._packed._file.write(forged)
-    assert cases[0].item.prompt == ORIGINS[0].prepare(Toy()).item.prompt
+def test_what_cannot_be_packed_or_has_no_room_is_prepared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    origin, toy = ORIGINS[0], Toy()
+    without_room = PackedCases(100)
+    without_room.keep(0, origin.prepare(toy), origin, toy)
+    assert without_room.read(0, origin, toy) is None
     usual = Origin.prepare
     monkeypatch.setattr(
         Origin, "prepare", lambda origin, backend: replace(usual(origin, backend), template=lambda: "made on the spot")
