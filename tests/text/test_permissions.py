@@ -218,6 +218,55 @@ def test_what_the_log_lists_is_enough() -> None:
     assert permissions_of(Case("1", (doc("a"),), recipient=Recipient("ana")), None) is None
 
 
+NURSE = Recipient("ana", ("nurse",), "ward-3", ("p17",))
+
+
+@pytest.mark.parametrize(
+    ("whose", "recipient", "decided"),
+    [
+        # Whom it is about, whoever reads it.
+        ({"owner": "ana", "readers": ("bo",)}, NURSE, Decision("yes", "the log")),
+        ({"owner": "p17"}, NURSE, Decision("yes", "the log")),
+        # Readers by id, role and tenant, and whose tenant's it is where there are none.
+        ({"readers": ("bo", "ana")}, NURSE, Decision("yes", "the log")),
+        ({"readers": ("nurse",)}, NURSE, Decision("yes", "the log")),
+        ({"readers": ("bo",), "tenant": "ward-3"}, NURSE, Decision("no", "the log")),
+        ({"tenant": "ward-3"}, NURSE, Decision("yes", "the log")),
+        ({"tenant": "ward-4"}, NURSE, Decision("no", "the log")),
+        # A nurse of another ward is none of this one's; who is named is a reader wherever they are.
+        ({"readers": ("nurse",), "tenant": "ward-4"}, NURSE, Decision("no", "the log")),
+        ({"readers": ("ana",), "tenant": "ward-4"}, NURSE, Decision("yes", "the log")),
+        # What would decide is not known.
+        ({"tenant": "ward-4"}, Recipient("ana"), Decision("unknown", "the log: tenant of the recipient not known")),
+        ({"readers": ("nurse",)}, Recipient("ana"), Decision("unknown", "the log: role of the recipient not known")),
+        ({"owner": "p18"}, NURSE, Decision("unknown", "no rule")),
+        # Lists of fields decide too, and neither opens what the other closes.
+        ({"tenant": "ward-4"}, Recipient("a", (), "ward-3", may_know=("phone",)), Decision("no", "the log")),
+        ({"tenant": "ward-3"}, Recipient("a", (), "ward-3", may_not_know=("phone",)), Decision("no", "the log")),
+        ({"tenant": "ward-3"}, Recipient("a", (), "ward-3", may_know=("ssn",)), Decision("no", "no rule")),
+        ({"tenant": "ward-3"}, Recipient("a", (), "ward-3", may_not_know=("ssn",)), Decision("yes", "the log")),
+    ],
+)  # fmt: skip
+def test_without_a_policy_the_log_decides(whose: Any, recipient: Recipient, decided: Decision) -> None:
+    other = Document("other", "text", tenant="ward-3")
+    may = of_case(None, Document("chart", "text", **whose), other, recipient=recipient).may
+    assert may("chart", kind="phone", field="phone") == decided
+
+
+def test_with_a_policy_its_rules_say_what_fields_of_the_log_mean(tmp_path: Path) -> None:
+    held = policy('[[allow]]\ndocument = "kb/*"\n', tmp_path)
+    assert of_case(held, Document("chart", "text", tenant="ward-3"), recipient=NURSE).may("chart", kind=None) == (
+        "no", "no rule",
+    )  # fmt: skip
+
+
+def test_the_log_says_nothing_of_who_is_not_known_and_of_tools() -> None:
+    documents = (Document("chart", "text", tenant="ward-3"),)
+    assert permissions_of(Case("1", documents, "Who?", "Ann"), None) is None
+    tool = Emission("1", 1, "tool", "web")
+    assert permissions_of(Case("1", documents, "Who?", "Ann", recipient=NURSE, emission=tool), None) is None
+
+
 def test_a_case_keeps_the_rules_that_may_apply_to_it(tmp_path: Path) -> None:
     many = "rule,recipient,document\n" + "".join(f"allow,u{n},d{n}\n" for n in range(2000))
     found = of_case(policy(many, tmp_path, ".csv"), doc("d7"), doc("d8"), recipient=Recipient("u7"))
