@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from leakmeter.core.case import Case, Channel, Document, Emission, Message, Recipient
+from leakmeter.core.own_words import has_block
 from leakmeter.errors import DataError
 from leakmeter.text import permissions
 from leakmeter.text.permissions import Decision, Permissions, Policy, matches, permissions_of
@@ -205,6 +206,50 @@ def test_what_the_user_said_themselves_is_theirs_to_know(tmp_path: Path) -> None
     # A document of the same name is not the user's words.
     twice = (*chat[:3], Message("tool", "t", (Document("user 1", "Ann owes 40."),)), chat[3])
     assert Case("1", messages=twice).own_words == frozenset()
+
+
+RECORD = "Ann Alvi owes 40 euros, phone 555-010-4471."
+
+
+@pytest.mark.parametrize(
+    ("turn", "is_theirs"),
+    [
+        ("I am Ann Alvi, call me on 555-010-4471.", True), ("Is Bo Lind in at 10:30?", True), ("Ich heiße Ann!", True),
+        # A program wrote what it had retrieved into the turn.
+        (f"{RECORD}\n\nWho owes?", False), (f"Context: {RECORD} Question: who owes?", False),
+        (f"<doc>{RECORD}</doc> Who owes?", False), (f"[1] {RECORD} Who owes?", False), (f"{RECORD}\nWho?", False),
+        ('{"name": "Ann Alvi"} Who?', False), (f"### Notes {RECORD}", False), (f"Kontext : {RECORD} Wer?", False),
+        (f"{RECORD} " * 10, False), (f"Ticket no. 881: {RECORD} Who?", False), (f"```{RECORD}``` Who?", False),
+        # It has what a tool returned, or a document of the chat says.
+        ("The boat leaves from pier four on Monday. When?", False), ("Tide table. When?", False),
+    ],
+)  # fmt: skip
+def test_a_document_in_an_earlier_turn_is_not_the_users_word(turn: str, is_theirs: bool) -> None:
+    def message(role: str, name: str, text: str) -> Message:
+        return Message(role, name, (Document(name, text),))
+
+    chat = (
+        message("user", "user 1", turn), message("assistant", "assistant 2", "Ann does."),
+        message("tool", "tool 3", "THE boat leaves from pier four."), message("tool", "tool 4", "Tide table"),
+        message("user", "user 5", "And her number?"),
+    )  # fmt: skip
+    assert ("user 1" in Case("1", messages=chat).own_words) == is_theirs
+    # So it is in all turns where the last one shows it.
+    asked = message("user", "user 5", "Context: none. Question: and her number?")
+    assert Case("1", messages=(*chat[:4], asked)).own_words == frozenset()
+
+
+def test_parts_of_a_turn_are_not_the_users_words() -> None:
+    parts = (Document("user 1", "Ann owes 40."), Document("user 1", "Who owes?"))
+    chat = (Message("user", "user 1", parts), Message("user", "user 2", (Document("user 2", "Her number?"),)))
+    assert Case("1", messages=chat).own_words == frozenset()
+
+
+def test_a_hostile_turn_is_read_in_linear_time() -> None:
+    for text in ("a " * 200_000, "a:" * 200_000, "[" * 400_000, "[a" * 200_000, "a-" * 200_000, " a a a" * 70_000):
+        began = time.process_time()
+        has_block(text)
+        assert time.process_time() - began < 1.0
 
 
 def test_what_the_log_lists_is_enough() -> None:
