@@ -460,6 +460,23 @@ def test_surrogates_of_dates_in_words_are_of_the_same_language(text: str, words:
 
 
 @pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Yesterday Anna van der Berg called.", "Anna van der Berg"), ("Herr vom Bruch kam.", "vom Bruch"),
+        ("We asked Ludwig von und zu Hohenstein.", "Ludwig von und zu Hohenstein"),
+        ("Called by Peter van 't Hooft.", "Peter van 't Hooft"), ("Jan op de Beeck came.", "Jan op de Beeck"),
+        ("Patient: Omar bin Khalid al-Rashid", "Omar bin Khalid al-Rashid"), ("Mr. de los Reyes", "de los Reyes"),
+        ("We met Omar al-Rashid there.", "Omar al-Rashid"), ("Patient: Ahmed ben Ali", "Ahmed ben Ali"),
+        ("We met Yusuf el-Sayed there.", "Yusuf el-Sayed"), ("Dr. Luisa d'Angelo called.", "Luisa d'Angelo"),
+        ("Ayer llamó Ana de las Heras.", "Ana de las Heras"), ("Then Sean O'Brien came.", "Sean O'Brien"),
+        ("Then Fiona McAllister came.", "Fiona McAllister"), ("Frau Weber vom Vertrieb rief an.", "Weber"),
+    ],
+)  # fmt: skip
+def test_particles_are_within_a_name(text: str, name: str) -> None:
+    assert found(text) == [("person", name)]
+
+
+@pytest.mark.parametrize(
     "text", ["the third of them", "in the first of May hour", "thirty-first of June 1984", "a second May"]
 )
 def test_words_that_are_no_date(text: str) -> None:

@@ -32,8 +32,41 @@ _LABEL = (
 _SPACE = r"[ \t\u00a0]"
 _CASED = rf"\p{{Lu}}[{CASED}\p{{Lm}}\p{{M}}]*(?:['’-][{CASED}][{CASED}\p{{Lm}}\p{{M}}]*)*"
 _WORD = rf"(?:\p{{Lu}}\.|{_CASED})"
-PARTICLE = r"(?:van|von|zu|zum|de|der|den|del|della|di|da|dos|du|la|le|ter|ten|bin|ibn|al|el|y)"
-_NAME = rf"(?:{PARTICLE}{_SPACE}+){{0,2}}{_WORD}(?:{_SPACE}+(?:{PARTICLE}{_SPACE}+){{0,2}}{_WORD}){{0,3}}"
+_PARTICLES: Final = frozenset(
+    {
+        *(
+            "van",
+            "von",
+            "vom",
+            "zu",
+            "zum",
+            "zur",
+            "und",
+            "op",
+            "t",
+            "de",
+            "der",
+            "den",
+            "del",
+            "della",
+            "dei",
+            "degli",
+        ),
+        *("delle", "di", "da", "dos", "du", "la", "las", "los", "le", "ter", "ten", "bin", "ibn", "ben", "bint", "abu"),
+        *("ould", "ul", "al", "el", "y"),
+    }
+)
+PARTICLE = (
+    r"(?:v[ao]n(?:[ ]und[ ]zu|[ ]['’]t)?|zum?|op[ ]den?|['’]t|de|de[rn]|del|della|dei|degli|delle|di|da|dos|du"
+    r"|la|las|los|le|te[rn]|bin|ibn|ben|bint|abu|ould|ul|al|el|y)"
+)
+"""Small words between the words of a name. What is an everyday word before a capital, as the German 'das' and the
+English 'do', is none; nor are 'vom' and 'zur', as in 'Frau Weber vom Vertrieb'."""
+PREFIX: Final = r"(?:(?:a[dlnrstz]|ash|el|e[ds]|ul)-(?=\p{Lu}))"
+"""What stands before the last word of Arabic names, with a hyphen."""
+_ELIDED: Final = r"(?:(?:[dl]|dell)['’](?=\p{Lu}))"
+_LAST: Final = rf"(?:{PREFIX}|{_ELIDED})?{_WORD}"
+_NAME = rf"(?:(?:{PARTICLE}|vom|zur){_SPACE}+){{0,2}}{_LAST}(?:{_SPACE}+(?:{PARTICLE}{_SPACE}+){{0,3}}{_LAST}){{0,3}}"
 # Scripts without capitals: a name is at most four runs of letters, of which the last is not the next label.
 _LETTERS_OF_NAME = r"\p{Lo}[\p{Lo}\p{Lm}\p{M}]*+"
 UNCASED = rf"{_LETTERS_OF_NAME}(?:[ ・·.]{_LETTERS_OF_NAME}(?![ ]?[:：=])){{0,3}}"
@@ -82,7 +115,6 @@ _WORDS_AND_NAMES: Final = frozenset(
     }
 )
 _TITLES = frozenset(title.casefold() for title in (*_HE, *_SHE, *_EITHER))
-_PARTICLES = frozenset(PARTICLE.strip("(?:)").split("|"))
 
 Owners = Mapping[str, Mapping[str, str]]
 """Folded words of names to the names that have them, and how each writes the word."""

@@ -20,7 +20,7 @@ from leakmeter.text.entities.date import MONTHS, TEENS, TENS, UNITS
 from leakmeter.text.entities.mention import PERSON, Mention
 from leakmeter.text.entities.names import NAME, without_opening
 from leakmeter.text.entities.packs import pack, search
-from leakmeter.text.entities.person import is_month_as_name, opens_sentence
+from leakmeter.text.entities.person import PREFIX, is_month_as_name, opens_sentence
 from leakmeter.text.folding import CASED, WORD, in_plain_text, plain, unaccented
 
 KEY, CODE, NUMBER, AMOUNT, ACCOUNT, SPELLED = "key", "code", "number", "amount", "account", "number in words"
@@ -124,6 +124,7 @@ _DETERMINER = regex.compile(
 _OPENS_LABEL: Final = ("**", "__", "(", "[")
 _COLON = regex.compile(r"(?:\*\*|__)?[ ]?:(?!\w)")
 _RUN = regex.compile(rf"(?<![{CASED}.@-]){NAME}")
+_PREFIXED = regex.compile(PREFIX)
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’-][\p{L}\p{M}]+)*")
 _LOCALES: Final = (
     *("en_US", "en_GB", "en_IN", "de_DE", "de_AT", "de_CH", "fr_FR", "es_ES", "es_MX", "it_IT", "pt_BR", "pt_PT"),
@@ -354,7 +355,8 @@ def _words_of_name(text: str, start: int, end: int) -> Iterator[tuple[int, int, 
     for match in _WORD.finditer(text, start, end):
         word = match.group()
         is_name = _is_common_first_name(before) and is_month_as_name(text, *match.span())
-        if word[0].isupper() and not _is_acronym(word) and (is_name or word.casefold() not in _CALENDAR):
+        is_cased = word[0].isupper() or (before and _PREFIXED.match(word))
+        if is_cased and not _is_acronym(word) and (is_name or word.casefold() not in _CALENDAR):
             yield match.start(), match.end(), word
         before = word
 
