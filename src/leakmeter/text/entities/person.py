@@ -12,6 +12,7 @@ from typing import Final
 
 import regex
 
+from leakmeter.text.entities import transliterated
 from leakmeter.text.entities.mention import PERSON, Mention
 from leakmeter.text.folding import CASED, WORD, in_plain_text, unaccented
 
@@ -181,6 +182,7 @@ def said_again(text: str, names: Sequence[str], lowered: frozenset[str]) -> Iter
     evidence of a name."""
     owners: dict[str, dict[str, str]] = {}
     for name in names:
+        yield from _in_other_script(text, name)
         for word in name.split():
             if is_telling(word):
                 owners.setdefault(unaccented(word), {})[name] = word
@@ -197,6 +199,18 @@ def said_again(text: str, names: Sequence[str], lowered: frozenset[str]) -> Iter
         yield from _mention(text, run, owners, lowered)
         run = [(start, end, key)]
     yield from _mention(text, run, owners, lowered)
+
+
+def _in_other_script(text: str, name: str) -> Iterator[Mention]:
+    """A name in the letters of another script: all of it, and its telling words elsewhere."""
+    whole = list(transliterated.places(text, name))
+    yield from (Mention(PERSON, start, end, name) for start, end in whole)
+    for word in name.split() if " " in name else ():
+        if is_telling(word):
+            for start, end in transliterated.places(text, word):
+                is_within = any(first <= start < last for first, last in whole)
+                if not is_within and not text[start].islower():
+                    yield Mention(PERSON, start, end, word)
 
 
 def _known_words(text: str, owners: Collection[str]) -> Iterator[tuple[int, int, str]]:
