@@ -460,6 +460,20 @@ def test_surrogates_of_dates_in_words_are_of_the_same_language(text: str, words:
 
 
 @pytest.mark.parametrize(
+    ("text", "people"),
+    [
+        ("Gestern rief Gojislav Jukić wegen der Rechnung an.", ["Gojislav Jukić"]),
+        # A title is none of the name, nor does an article stand before one.
+        ("Das ist die Übernahme von Frau Weber, und das ist gut.", ["Weber"]),
+        ("Es ging um die Feinmotorik der Hände und nicht um die Füße.", []),
+        ("Das steht in der Studie Koch und nicht in der Akte.", []),
+    ],
+)
+def test_a_family_name_makes_a_person_of_the_word_before_it_in_german(text: str, people: list[str]) -> None:
+    assert [said for kind, said in found(text) if kind == "person"] == people
+
+
+@pytest.mark.parametrize(
     ("text", "name"),
     [
         ("Yesterday Anna van der Berg called.", "Anna van der Berg"), ("Herr vom Bruch kam.", "vom Bruch"),
