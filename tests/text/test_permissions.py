@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from leakmeter.core.case import Case, Channel, Document, Emission, Message, Recipient
+from leakmeter.core.own_words import has_block
 from leakmeter.errors import DataError
 from leakmeter.text import permissions
 from leakmeter.text.permissions import Decision, Permissions, Policy, matches, permissions_of
@@ -207,6 +208,50 @@ def test_what_the_user_said_themselves_is_theirs_to_know(tmp_path: Path) -> None
     assert Case("1", messages=twice).own_words == frozenset()
 
 
+RECORD = "Ann Alvi owes 40 euros, phone 555-010-4471."
+
+
+@pytest.mark.parametrize(
+    ("turn", "is_theirs"),
+    [
+        ("I am Ann Alvi, call me on 555-010-4471.", True), ("Is Bo Lind in at 10:30?", True), ("Ich heiße Ann!", True),
+        # A program wrote what it had retrieved into the turn.
+        (f"{RECORD}\n\nWho owes?", False), (f"Context: {RECORD} Question: who owes?", False),
+        (f"<doc>{RECORD}</doc> Who owes?", False), (f"[1] {RECORD} Who owes?", False), (f"{RECORD}\nWho?", False),
+        ('{"name": "Ann Alvi"} Who?', False), (f"### Notes {RECORD}", False), (f"Kontext : {RECORD} Wer?", False),
+        (f"{RECORD} " * 10, False), (f"Ticket no. 881: {RECORD} Who?", False), (f"```{RECORD}``` Who?", False),
+        # It has what a tool returned, or a document of the chat says.
+        ("The boat leaves from pier four on Monday. When?", False), ("Tide table. When?", False),
+    ],
+)  # fmt: skip
+def test_a_document_in_an_earlier_turn_is_not_the_users_word(turn: str, is_theirs: bool) -> None:
+    def message(role: str, name: str, text: str) -> Message:
+        return Message(role, name, (Document(name, text),))
+
+    chat = (
+        message("user", "user 1", turn), message("assistant", "assistant 2", "Ann does."),
+        message("tool", "tool 3", "THE boat leaves from pier four."), message("tool", "tool 4", "Tide table"),
+        message("user", "user 5", "And her number?"),
+    )  # fmt: skip
+    assert ("user 1" in Case("1", messages=chat).own_words) == is_theirs
+    # So it is in all turns where the last one shows it.
+    asked = message("user", "user 5", "Context: none. Question: and her number?")
+    assert Case("1", messages=(*chat[:4], asked)).own_words == frozenset()
+
+
+def test_parts_of_a_turn_are_not_the_users_words() -> None:
+    parts = (Document("user 1", "Ann owes 40."), Document("user 1", "Who owes?"))
+    chat = (Message("user", "user 1", parts), Message("user", "user 2", (Document("user 2", "Her number?"),)))
+    assert Case("1", messages=chat).own_words == frozenset()
+
+
+def test_a_hostile_turn_is_read_in_linear_time() -> None:
+    for text in ("a " * 200_000, "a:" * 200_000, "[" * 400_000, "[a" * 200_000, "a-" * 200_000, " a a a" * 70_000):
+        began = time.process_time()
+        has_block(text)
+        assert time.process_time() - began < 1.0
+
+
 def test_what_the_log_lists_is_enough() -> None:
     told = Recipient(may_know=("case_id",), may_not_know=("ssn",))
     may = of_case(None, doc("vault"), recipient=told).may
@@ -216,6 +261,55 @@ def test_what_the_log_lists_is_enough() -> None:
     alone = of_case(None, doc("vault"), recipient=Recipient(may_know=("case_id",))).may
     assert alone("vault", kind="person", field="name") == Decision("no", "no rule")
     assert permissions_of(Case("1", (doc("a"),), recipient=Recipient("ana")), None) is None
+
+
+NURSE = Recipient("ana", ("nurse",), "ward-3", ("p17",))
+
+
+@pytest.mark.parametrize(
+    ("whose", "recipient", "decided"),
+    [
+        # Whom it is about, whoever reads it.
+        ({"owner": "ana", "readers": ("bo",)}, NURSE, Decision("yes", "the log")),
+        ({"owner": "p17"}, NURSE, Decision("yes", "the log")),
+        # Readers by id, role and tenant, and whose tenant's it is where there are none.
+        ({"readers": ("bo", "ana")}, NURSE, Decision("yes", "the log")),
+        ({"readers": ("nurse",)}, NURSE, Decision("yes", "the log")),
+        ({"readers": ("bo",), "tenant": "ward-3"}, NURSE, Decision("no", "the log")),
+        ({"tenant": "ward-3"}, NURSE, Decision("yes", "the log")),
+        ({"tenant": "ward-4"}, NURSE, Decision("no", "the log")),
+        # A nurse of another ward is none of this one's; who is named is a reader wherever they are.
+        ({"readers": ("nurse",), "tenant": "ward-4"}, NURSE, Decision("no", "the log")),
+        ({"readers": ("ana",), "tenant": "ward-4"}, NURSE, Decision("yes", "the log")),
+        # What would decide is not known.
+        ({"tenant": "ward-4"}, Recipient("ana"), Decision("unknown", "the log: tenant of the recipient not known")),
+        ({"readers": ("nurse",)}, Recipient("ana"), Decision("unknown", "the log: role of the recipient not known")),
+        ({"owner": "p18"}, NURSE, Decision("unknown", "no rule")),
+        # Lists of fields decide too, and neither opens what the other closes.
+        ({"tenant": "ward-4"}, Recipient("a", (), "ward-3", may_know=("phone",)), Decision("no", "the log")),
+        ({"tenant": "ward-3"}, Recipient("a", (), "ward-3", may_not_know=("phone",)), Decision("no", "the log")),
+        ({"tenant": "ward-3"}, Recipient("a", (), "ward-3", may_know=("ssn",)), Decision("no", "no rule")),
+        ({"tenant": "ward-3"}, Recipient("a", (), "ward-3", may_not_know=("ssn",)), Decision("yes", "the log")),
+    ],
+)  # fmt: skip
+def test_without_a_policy_the_log_decides(whose: Any, recipient: Recipient, decided: Decision) -> None:
+    other = Document("other", "text", tenant="ward-3")
+    may = of_case(None, Document("chart", "text", **whose), other, recipient=recipient).may
+    assert may("chart", kind="phone", field="phone") == decided
+
+
+def test_with_a_policy_its_rules_say_what_fields_of_the_log_mean(tmp_path: Path) -> None:
+    held = policy('[[allow]]\ndocument = "kb/*"\n', tmp_path)
+    assert of_case(held, Document("chart", "text", tenant="ward-3"), recipient=NURSE).may("chart", kind=None) == (
+        "no", "no rule",
+    )  # fmt: skip
+
+
+def test_the_log_says_nothing_of_who_is_not_known_and_of_tools() -> None:
+    documents = (Document("chart", "text", tenant="ward-3"),)
+    assert permissions_of(Case("1", documents, "Who?", "Ann"), None) is None
+    tool = Emission("1", 1, "tool", "web")
+    assert permissions_of(Case("1", documents, "Who?", "Ann", recipient=NURSE, emission=tool), None) is None
 
 
 def test_a_case_keeps_the_rules_that_may_apply_to_it(tmp_path: Path) -> None:

@@ -3,14 +3,16 @@ words; and what looks like a value and is none. Every kind is asked for in every
 
 from __future__ import annotations
 
+import random
 import time
 
 import pytest
 
-from leakmeter.text.entities import person, values
+from leakmeter.text.entities import date, person, values
 from leakmeter.text.entities.find import find
 from leakmeter.text.entity_results import repeated
 from leakmeter.text.matching import Folded
+from leakmeter.text.surrogates.date import in_mentions
 from leakmeter.text.surrogates.entity import surrogate_of
 
 
@@ -402,6 +404,90 @@ def test_dates_of_birth_in_words(text: str, value: str) -> None:
     assert found(f"She was born on the {text}, he says.") == [("date", text)]
     (entity,) = find(text, [(0, len(text))], region="US")
     assert (entity.type, entity.value) == ("date", value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("dritten Mai neunzehnhundertvierundachtzig", "1984-05-03"),
+        ("dritter Mai neunzehnhundert vierundachtzig", "1984-05-03"),
+        ("einunddreißigsten Januar zweitausendundvier", "2004-01-31"), ("dreissigsten Juni 1984", "1984-06-30"),
+        ("3. Mai neunzehnhundertvierundachtzig", "1984-05-03"), ("siebten Juli neunzehnhundert", "1900-07-07"),
+        ("trois mai mille neuf cent quatre-vingt-quatre", "1984-05-03"), ("premier août 1984", "1984-08-01"),
+        ("vingt et un juin deux mille quatre", "2004-06-21"), ("1er mai mil neuf cent dix", "1910-05-01"),
+        ("dix-sept mars mille neuf cent quatre-vingts", "1980-03-17"),
+        ("trente et un mars mille neuf cent septante et un", "1971-03-31"),
+        ("tres de mayo de mil novecientos ochenta y cuatro", "1984-05-03"),
+        ("primero de enero del 2001", "2001-01-01"), ("veintidós de junio de dos mil veintiuno", "2021-06-22"),
+        ("dieciseis de junio de mil novecientos dos", "1902-06-16"),
+        ("3 de mayo de mil novecientos ochenta y cuatro", "1984-05-03"),
+        # Polish months, as they stand behind a day.
+        ("3 maja 1984", "1984-05-03"), ("12 września 2020", "2020-09-12"), ("31 PAŹDZIERNIKA 1999", "1999-10-31"),
+    ],
+)  # fmt: skip
+def test_dates_of_birth_in_words_of_other_languages(text: str, value: str) -> None:
+    assert found(f"({text}), y: 5.") == [("date", text)]
+    (entity,) = find(text, [(0, len(text))], region="DE")
+    assert (entity.type, entity.value) == ("date", value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "der dritte im Mai", "les deux mai ou juin", "dos mil personas", "uno de mayo", "mille neuf cent personnes",
+        "einunddreißigster Juni 1984", "Maja ist da", "zweitausend Euro im Mai", "tres de mayo o mil",
+    ],
+)  # fmt: skip
+def test_words_of_other_languages_that_are_no_date(text: str) -> None:
+    assert [one for one in found(text) if one[0] == "date"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("dritten Mai neunzehnhundertvierundachtzig", {"zehnhundert", "zweitausend"}),
+        ("trois mai mille neuf cent quatre-vingt-quatre", {"mille"}),
+        ("tres de mayo de mil novecientos ochenta y cuatro", {"mil "}),
+    ],
+)
+def test_surrogates_of_dates_in_words_are_of_the_same_language(text: str, words: set[str]) -> None:
+    (other,) = in_mentions([text], "DE", random.Random(1))
+    assert other != text
+    assert any(word in other for word in words)
+    parsed = date.parse(other, "DE")
+    assert parsed is not None
+    assert parsed[1] != "1984-05-03"
+
+
+@pytest.mark.parametrize(
+    ("text", "people"),
+    [
+        ("Gestern rief Gojislav Jukić wegen der Rechnung an.", ["Gojislav Jukić"]),
+        # A title is none of the name, nor does an article stand before one.
+        ("Das ist die Übernahme von Frau Weber, und das ist gut.", ["Weber"]),
+        ("Es ging um die Feinmotorik der Hände und nicht um die Füße.", []),
+        ("Das steht in der Studie Koch und nicht in der Akte.", []),
+    ],
+)
+def test_a_family_name_makes_a_person_of_the_word_before_it_in_german(text: str, people: list[str]) -> None:
+    assert [said for kind, said in found(text) if kind == "person"] == people
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Yesterday Anna van der Berg called.", "Anna van der Berg"), ("Herr vom Bruch kam.", "vom Bruch"),
+        ("We asked Ludwig von und zu Hohenstein.", "Ludwig von und zu Hohenstein"),
+        ("Called by Peter van 't Hooft.", "Peter van 't Hooft"), ("Jan op de Beeck came.", "Jan op de Beeck"),
+        ("Patient: Omar bin Khalid al-Rashid", "Omar bin Khalid al-Rashid"), ("Mr. de los Reyes", "de los Reyes"),
+        ("We met Omar al-Rashid there.", "Omar al-Rashid"), ("Patient: Ahmed ben Ali", "Ahmed ben Ali"),
+        ("We met Yusuf el-Sayed there.", "Yusuf el-Sayed"), ("Dr. Luisa d'Angelo called.", "Luisa d'Angelo"),
+        ("Ayer llamó Ana de las Heras.", "Ana de las Heras"), ("Then Sean O'Brien came.", "Sean O'Brien"),
+        ("Then Fiona McAllister came.", "Fiona McAllister"),
+    ],
+)  # fmt: skip
+def test_particles_are_within_a_name(text: str, name: str) -> None:
+    assert found(text) == [("person", name)]
 
 
 @pytest.mark.parametrize(

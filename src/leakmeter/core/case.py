@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
+from leakmeter.core.own_words import SourceWords, has_block, is_said
 from leakmeter.core.record import JsonObject
 
 DECODINGS: Final = ("sampling", "greedy", "beam", "top-k", "top-p")
@@ -157,14 +158,24 @@ class Case:
 
     @property
     def own_words(self) -> frozenset[str]:
-        """Names of what of the context the user said earlier in the chat; none of a document in their turn."""
+        """Names of what of the context the user said earlier in the chat; none of a turn in which there may be a
+        document, see `own_words`."""
         named = self._own_names
+        asking = self.asking
+        # Where the last turn has one, the program that wrote it there wrote into the others too.
+        if asking is not None and has_block(self.messages[asking].text):
+            return frozenset()
+        sources = SourceWords(
+            part.text
+            for message in self._beside_query
+            if message.role not in ("user", "assistant") or message.name in named
+            for part in message.parts
+        )
         said = Counter(
-            part.name
+            message.name
             for message in self._beside_query
             if message.role == "user" and not message.retrieved and message.name not in named
-            for part in message.parts
-            if part.text and part.name.partition(", part ")[0] == message.name
+            if [part.name for part in message.parts if part.text] == [message.name] and is_said(message.text, sources)
         )
         # Of what goes by the same name as a document it is not known whose words it is.
         return frozenset(

@@ -125,6 +125,8 @@ _SHELLS: Final = ("node", "document", "kwargs")
 TEXTS: Final = ("text", "page_content", "content", "body", "passage", "chunk", "chunk_text")
 _IDS: Final = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
 """What a document is called by; in its metadata too."""
+WHOSE: Final = ("owner", "tenant", "readers")
+"""Of a document: whom it belongs to, or is about; the customer or team whose it is; and who may read it."""
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -518,17 +520,26 @@ def has_reasoned(held: Any, depth: int = 0) -> bool:
 
 
 def documents_of(documents: Any) -> tuple[LoggedFields, ...]:
-    """Documents as `{"id", "text"}`, each once; an id or a text that is not known is None. Given are texts by id, or
-    texts, mappings, or documents of LangChain, LlamaIndex, OpenInference or leakmeter."""
+    """Documents as `{"id", "text"}`, each once, with owner, tenant and readers where they have these; an id or a text
+    that is not known is None. Given are texts or mappings by id, or texts, mappings, or documents of LangChain,
+    LlamaIndex, OpenInference or leakmeter."""
     if isinstance(documents, str) or not isinstance(documents, Iterable):
         raise UsageError("'documents' is neither a list of documents nor texts by id")
-    pairs = documents.items() if isinstance(documents, Mapping) else map(_named_document, documents)  # id, text
-    distinct: dict[tuple[str | None, str | None], None] = {}
-    for id_, text in pairs:
+    found: Iterable[tuple[Any, Any, tuple[Any, ...]]] = map(_named_document, documents)
+    if isinstance(documents, Mapping):
+        found = (
+            (id_, *(_named_document(held)[1:] if isinstance(held, Mapping) else (held, ())))
+            for id_, held in documents.items()
+        )
+    distinct: dict[tuple[str | None, str | None, tuple[Any, ...]], None] = {}
+    for id_, text, whose in found:
         if not isinstance(text, str | None):
             raise UsageError("'documents' holds something that is not text")
-        distinct[name_of(id_), text] = None
-    return tuple({"id": id_, "text": text} for id_, text in distinct)
+        distinct[name_of(id_), text, whose] = None
+    return tuple(
+        {"id": id_, "text": text, **{name: said for name, said in zip(WHOSE, whose, strict=False) if said}}
+        for id_, text, whose in distinct
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -564,12 +575,34 @@ def document_of(value: Any) -> tuple[Any, Any]:
     return document.id, document.text
 
 
-def _named_document(value: Any) -> tuple[Any, Any]:
+def whose_said(document: ForeignDocument) -> tuple[Any, ...]:
+    """Owner, tenant and readers of a document, as it or its metadata say them; nothing where they say none. In a log of
+    another tool such a field may be something else: what is no text is not said."""
+    said: dict[str, Any] = {}
+    for name in WHOSE:
+        for held in (document.get(name), document.described(name)):
+            several = [_text_of(each) for each in (held if isinstance(held, list | tuple) else [held])]
+            if name == "readers" and several and None not in several:
+                said.setdefault(name, tuple(several))
+            elif name != "readers" and len(several) == 1 and several[0] is not None:
+                said.setdefault(name, several[0])
+    return tuple(said.get(name, () if name == "readers" else None) for name in WHOSE) if said else ()
+
+
+def _text_of(value: Any) -> str | None:
+    """A text, or a whole number as one; None of anything else."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) and value else None
+
+
+def _named_document(value: Any) -> tuple[Any, Any, tuple[Any, ...]]:
     document = described(value)
     # By its file, where it has no id; a document of leakmeter is called by its name.
     names = () if document.id is not None else ("source", "file_path", "name")
     held = (document.described(name) or document.get(name) for name in names)
-    return next((name for name in held if isinstance(name, str) and name), document.id), document.text
+    name = next((name for name in held if isinstance(name, str) and name), document.id)
+    return name, document.text, whose_said(document)
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------

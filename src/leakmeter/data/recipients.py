@@ -4,7 +4,7 @@ document is."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from leakmeter.core.case import Recipient
 from leakmeter.data.mapping import checked_text, is_name, parsed_cell
@@ -52,6 +52,17 @@ def whose_of(document: Mapping[str, object], where: str) -> tuple[str | None, st
         None if document.get(name) is None else _text(document[name], name, where) for name in ("owner", "tenant")
     )
     return owner, tenant, _texts(document.get("readers"), "readers", where) or ()
+
+
+def recipient_said(record: Mapping[Any, object]) -> Recipient | None:
+    """The recipient in a record of another tool, whose field may be something else; None where it says none."""
+    held = parsed_cell(record.get(RECIPIENT))
+    if isinstance(held, Mapping) and not is_recipient(held):
+        return None
+    try:
+        return recipient_of(held, "")
+    except DataError:
+        return None
 
 
 def _texts(value: object, name: str, where: str) -> tuple[str, ...] | None:

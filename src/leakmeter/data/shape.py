@@ -15,9 +15,8 @@ from typing import Any, Final
 
 from leakmeter.core.case import SYSTEM_ROLES
 from leakmeter.data.chat import answer_text
-from leakmeter.data.foreign import is_of_blocks, parts_of, turn_of
+from leakmeter.data.foreign import WHOSE, is_of_blocks, parts_of, turn_of
 from leakmeter.data.formats import documents_by_name
-from leakmeter.data.formats.base import WHOSE
 from leakmeter.data.mapping import (
     Fields,
     checked_pairs,

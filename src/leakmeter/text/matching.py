@@ -19,6 +19,7 @@ from typing import Final
 
 import regex
 
+from leakmeter.text.entities import transliterated
 from leakmeter.text.entities.shapes import digits_of
 from leakmeter.text.folding import CASED, LONG_VOWEL
 
@@ -101,8 +102,8 @@ class Folded:
 
     def places(self, value: str, *, in_words: bool = False) -> Iterator[tuple[int, int]]:
         """Characters that have a value, however it is spaced, punctuated, cased or accented, but as a part of no longer
-        word. Where there are none, with `in_words`, those of the same number, of four digits or more, in figures or
-        words."""
+        word. Where there are none, with `in_words`, those of the same name in another script, and of the same number,
+        of four digits or more, in figures or words."""
         wanted = Folded(value)
         if not wanted.letters:
             return
@@ -112,8 +113,11 @@ class Folded:
             if place is not None:
                 has_any = True
                 yield place
+        if has_any or not in_words:
+            return
+        yield from transliterated.places(self._text, value)
         digits, parts = wanted._digits
-        if has_any or not in_words or len(digits) < 4 or _letters_beside(value, parts):
+        if len(digits) < 4 or _letters_beside(value, parts):
             return
         for at in _each(self._digits[0], digits):
             run = self._digits[1][at : at + len(digits)]

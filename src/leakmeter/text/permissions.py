@@ -131,6 +131,7 @@ class DocumentFacts(Record):
 
 
 _NOTHING: Final = DocumentFacts()
+_OF_TENANT: Final = PermissionRule(number=0, allows=True, of="tenant")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +160,10 @@ class Permissions(Record):
         facts = self.documents.get(document or "", _NOTHING)
         if facts.is_own_words:
             return Decision("yes", OWN_WORDS)
+        # A policy alone decides what the log's fields mean.
+        by_log = None if self.n_allow or self.n_forbid else _by_log(self.recipient, facts)
+        if by_log is not None and (by_log.allowed == "no" or not self.rules):
+            return by_log
         allowing: PermissionRule | None = None
         unsure: Decision | None = None
         unsure_forbid: Decision | None = None
@@ -178,7 +183,9 @@ class Permissions(Record):
             return unsure_forbid or Decision("yes", allowing.called)
         if unsure is not None:
             return unsure
-        return Decision("no" if self.is_closed else "unknown", NO_RULE)
+        if self.is_closed:
+            return Decision("no", NO_RULE)
+        return by_log or Decision("unknown", NO_RULE)
 
     def _missing(
         self, rule: PermissionRule, document: str | None, facts: DocumentFacts, kind: str | None, field: str | None
@@ -263,6 +270,36 @@ def _reading(recipient: RecipientFacts, facts: DocumentFacts) -> _Condition:
     if recipient.roles is None or recipient.tenants is None:
         return None, f"{'role' if recipient.roles is None else 'tenant'} of the recipient"
     return False, ""
+
+
+def _by_log(recipient: RecipientFacts, facts: DocumentFacts) -> Decision | None:
+    """What the log itself says where there is no policy: owners may know their documents, readers what they may read,
+    and a tenant what is the tenant's; None where it says nothing of a document."""
+    if facts.owner is not None and facts.owner in (recipient.id, *recipient.subjects):
+        return Decision("yes", THE_LOG)
+    ((is_of_tenant, tenant),) = _belonging(_OF_TENANT, recipient, facts)
+    if facts.readers:
+        is_met, fact = _reading(recipient, facts)
+        own_names = {recipient.id, *(recipient.tenants or ())}
+        # A role is one of every tenant's: it opens no document of another tenant.
+        if is_met and is_of_tenant is False and not own_names & {*facts.readers}:
+            is_met = False
+    elif facts.tenant is not None:
+        is_met, fact = is_of_tenant, tenant
+    else:
+        return None
+    if is_met is None:
+        return Decision("unknown", f"{THE_LOG}: {fact} not known")
+    return Decision("yes" if is_met else "no", THE_LOG)
+
+
+def _log_decides(known: Recipient, documents: Iterable[DocumentFacts]) -> bool:
+    """Whether the log says who was answered, and of a document who may read it, whose tenant's it is, or that it is
+    about the recipient."""
+    if known.id is None and known.tenant is None and not known.roles:
+        return False
+    own = {known.id, *known.subjects} - {None}
+    return any(facts.readers or facts.tenant is not None or facts.owner in own for facts in documents)
 
 
 def _names_of_field(path: str) -> tuple[str, str]:
@@ -354,12 +391,8 @@ _EMPTY: Final = Policy()
 
 def permissions_of(case: Case, policy: Policy | None) -> Permissions | None:
     """What decides of a case what its recipient may know; None where neither a policy nor the log says anything."""
-    known = case.recipient or Recipient()
     emission = case.emission
     channel: Channel = "answer" if emission is None else emission.channel
-    lists = known.lists if channel == "answer" else (None, None)
-    if policy is None and lists == (None, None):
-        return None
     own_words = case.own_words if channel == "answer" else ()
     # Parts of one document are known by the first.
     documents = {
@@ -371,7 +404,8 @@ def permissions_of(case: Case, policy: Policy | None) -> Permissions | None:
         )
         for document in reversed(case.context_documents)
     }
-    return permissions_for(channel, None if emission is None else emission.recipient, known, documents, policy)
+    name = None if emission is None else emission.recipient
+    return permissions_for(channel, name, case.recipient or Recipient(), documents, policy)
 
 
 def permissions_for(
@@ -380,12 +414,16 @@ def permissions_for(
     known: Recipient,
     documents: Mapping[str, DocumentFacts],
     policy: Policy | None,
-) -> Permissions:
+) -> Permissions | None:
     """The same of a recipient, known by `name` where it is no person, and of documents by their names."""
+    # Whom the log has as the recipient is the person who is answered, and no tool.
+    told = known.lists if channel == "answer" else (None, None)
+    log_decides = channel == "answer" and _log_decides(known, documents.values())
+    if policy is None and told == (None, None) and not log_decides:
+        return None
     held = policy or _EMPTY
     recipient = held.of_recipient(channel, name, known)
     facts = {document: held.of_document(document, of_log) for document, of_log in documents.items()}
-    told = known.lists if channel == "answer" else (None, None)
     rules = [
         rule
         for rule in held.rules
@@ -405,7 +443,7 @@ def permissions_for(
         documents={document: of_name for document, of_name in facts.items() if of_name != _NOTHING},
         rules=(*of_log, *rules),
         # Where the log lists what is allowed and what is forbidden, it says nothing of the rest.
-        is_closed=policy is not None or told[1] is None,
+        is_closed=policy is not None or (told[0] is not None and told[1] is None),
         n_allow=held.n_allow,
         n_forbid=len(held.rules) - held.n_allow,
     )

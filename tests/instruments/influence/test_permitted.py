@@ -40,9 +40,12 @@ def policy(tmp_path: Path) -> str:
     return str(file)
 
 
-def measured(policy: str | None, *recipients: Any, **how: Any) -> Any:
+OPEN = [{name: said for name, said in part.items() if name != "tenant"} for part in CONTEXT]
+
+
+def measured(policy: str | None, *recipients: Any, context: Any = CONTEXT, **how: Any) -> Any:
     rows = [
-        {"id": f"c{n}", "context": CONTEXT, "query": "Who called?", "response": ANSWER, "recipient": recipient}
+        {"id": f"c{n}", "context": context, "query": "Who called?", "response": ANSWER, "recipient": recipient}
         for n, recipient in enumerate(recipients, 1)
     ]
     return leakmeter.influence("toy", rows, allowed=policy, **how)
@@ -61,12 +64,19 @@ def test_a_disclosure_says_whether_its_recipient_may_know_it(policy: str) -> Non
 
 
 def test_without_a_policy_nothing_is_said_of_it() -> None:
-    (case,) = measured(None, ANA)
+    (case,) = measured(None, {"role": "guest"}, context=OPEN)
     assert case.policy is None
     assert "recipient" not in case.to_dict()
     assert not {"allowed", "rule"} & case.to_dict()["disclosures"][0].keys()
     assert "unauthorised" not in json.dumps(case.to_dict())
-    assert case.to_frame().equals(measured(None, None)[0].to_frame())
+    assert case.to_frame().equals(measured(None, None, context=OPEN)[0].to_frame())
+
+
+def test_tenants_of_the_log_decide_without_a_policy() -> None:
+    results = measured(None, ANA, BOB, None)
+    assert [[(leak.allowed, leak.rule) for leak in case.disclosed] for case in results] == [
+        [("yes", "the log")] * 2, [("no", "the log")] * 2, [(None, None)] * 2,
+    ]  # fmt: skip
 
 
 def test_a_finished_run_says_the_same_without_the_file(policy: str, tmp_path: Path) -> None:
@@ -176,7 +186,7 @@ def test_a_table_and_a_page_show_who_may_know(policy: str) -> None:
     assert [b.plain(column.heading) for column in table.columns if column.chips] == ["What", "May know"]
     assert b.plain(cells[0][headings.index("By which rule")]) == "no rule"
     assert "data-chips>May know" in results.render_page()
-    (alone,) = tables(measured(None, ANA, BOB))
+    (alone,) = tables(measured(None, ANA, BOB, context=OPEN))
     assert "May know" not in [b.plain(column.heading) for column in alone.columns]
 
 
@@ -309,7 +319,11 @@ def test_the_command_line_takes_a_policy_and_the_gate_judges_by_it(
     assert "ana" not in junit
     asked = cli("runs", "query", "select item, allowed, rule from disclosures where allowed = 'no'", "--json")
     assert asked.out.count('"no rule"') == 2
-    # Without a policy there is nothing that such a bound could be about.
+    # Without a policy, tenants of the log decide; without those there is nothing that such a bound could be about.
+    assert cli("influence", "--data", "rows.jsonl", "--model", "toy").code == 0
+    assert said in cli("gate", "--latest", "--max", bound).out
+    open_rows = (json.dumps({**row, "context": OPEN}) for row in rows)
+    Path("rows.jsonl").write_text("\n".join(open_rows), encoding="utf-8")
     assert cli("influence", "--data", "rows.jsonl", "--model", "toy").code == 0
     assert cli("gate", "--latest", "--max", bound).code == 2
     wrong = cli("influence", "--data", "rows.jsonl", "--model", "toy", "--allowed", "none.toml")

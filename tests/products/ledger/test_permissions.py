@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import leakmeter
 from helpers.logged_answers import Echo, logged
 from leakmeter.core.case import Recipient
+from leakmeter.data.traces import TraceReader
 from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import DataError, UsageError
 from leakmeter.products.ledger.budgets import Budget, check
@@ -195,3 +197,101 @@ def test_a_tool_is_no_person(tmp_path: Path, policy: str) -> None:
     guard = leakmeter.Guard(leakmeter.Meter(Echo()), budget=1e6, ledger=tmp_path / "guarded", allowed=policy)
     verdict = guard.check(DOCUMENTS, "Who came?", LEAK, "reader-1", tool="web.search")
     assert [span.kind for span in verdict.held_spans] == ["person", "phone"]
+
+
+# --- the log's own fields, without a policy ---------------------------------------------------------------------------
+
+
+def row(number: int, **fields: Any) -> dict[str, Any]:
+    documents = [
+        {"id": "weather-0", "text": "It rains at the coast."},
+        {"id": "file-7", "text": SECRET, "tenant": "acme", "readers": ["reader-3", "nurse", "acme"]},
+    ]
+    told: dict[str, Any] = {
+        "messages": [{"role": "user", "content": "\n\n".join(part["text"] for part in documents) + "\n\nWho?"}],
+        "documents": documents, "answer": LEAK, "id": f"trace-{number}",
+    }  # fmt: skip
+    return told | fields
+
+
+def read(path: Path, *rows: dict[str, Any]) -> list[Any]:
+    path.write_text("\n".join(json.dumps(each) for each in rows), encoding="utf-8")
+    return list(TraceReader(path))
+
+
+ROWS = (
+    row(1, recipient={"id": "reader-1", "tenant": "acme"}),
+    row(2, recipient={"id": "reader-2", "tenant": "zeta", "role": "clerk"}),
+    row(3, recipient="reader-3"),
+)
+
+
+def test_fields_of_the_log_decide_without_a_policy(ledger: Ledger, tmp_path: Path) -> None:
+    added(ledger, *read(tmp_path / "log.jsonl", *ROWS))
+    assert {(recipient, allowed) for recipient, _, allowed in told(ledger)} == {
+        ("reader-1", "yes"), ("reader-2", "no"), ("reader-3", "yes"),
+    }  # fmt: skip
+    counted = Book(ledger).pairs("document", by_recipient=True, only_withheld=True)
+    # Of the weather the log says nothing: it counts for all.
+    assert {(pair.item.id, pair.recipient) for pair in counted} == {
+        ("file-7", KEYS.recipient("reader-2")), *(("weather-0", KEYS.recipient(f"reader-{n}")) for n in (1, 2, 3)),
+    }  # fmt: skip
+
+
+def test_the_case_of_a_logged_answer_is_decided_alike(tmp_path: Path) -> None:
+    from leakmeter.data.traces import as_case
+    from leakmeter.text.permissions import permissions_of
+
+    found = [permissions_of(as_case(answer, by_id=True), None) for answer in read(tmp_path / "log.jsonl", *ROWS)]
+    assert [each and each.may("file-7", kind="person").allowed for each in found] == ["yes", "no", "yes"]
+    assert [each and each.may("weather-0", kind="person").allowed for each in found] == ["unknown"] * 3
+
+
+def test_a_policy_decides_of_fields_of_the_log(ledger: Ledger, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[allow]]\nof = "reader"\n[[allow]]\ndocument = "weather*"\n', encoding="utf-8")
+    added(ledger, *read(tmp_path / "log.jsonl", *ROWS), allowed=str(policy))
+    assert {(recipient, allowed) for recipient, _, allowed in told(ledger)} == {
+        ("reader-1", "yes"), ("reader-2", "no"), ("reader-3", "yes"),
+    }  # fmt: skip
+    counted = Book(ledger).pairs("document", by_recipient=True, only_withheld=True)
+    assert {(pair.item.id, pair.recipient) for pair in counted} == {("file-7", KEYS.recipient("reader-2"))}
+
+
+def test_a_text_of_several_documents_may_be_known_from_any(ledger: Ledger, tmp_path: Path) -> None:
+    mine = {"id": "copy-1", "text": SECRET, "tenant": "zeta"}
+    other = {"id": "file-7", "text": SECRET, "tenant": "acme"}
+    answers = (
+        row(n, documents=[mine, other], recipient={"id": f"reader-{n}", "tenant": tenant})
+        for n, tenant in ((1, "zeta"), (2, "beta"))
+    )
+    added(ledger, *read(tmp_path / "log.jsonl", *answers))
+    assert {(recipient, allowed) for recipient, _, allowed in told(ledger)} == {("reader-1", "yes"), ("reader-2", "no")}
+
+
+def test_documents_of_one_name_have_their_own_facts(ledger: Ledger, tmp_path: Path) -> None:
+    texts = [("acme", "It rains at the coast."), ("zeta", SECRET)]
+    documents = [{"text": text, "metadata": {"source": "notes", "tenant": tenant}} for tenant, text in texts]
+    added(ledger, *read(tmp_path / "log.jsonl", row(1, documents=documents, recipient={"id": "a", "tenant": "acme"})))
+    book = Book(ledger)
+    assert {(one.kind, one.allowed) for one in book.disclosed(book.events) if one.is_sensitive} == {
+        ("person", "no"), ("phone", "no"),
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("own_key")
+def test_a_guard_holds_what_the_log_does_not_allow(tmp_path: Path) -> None:
+    guard = leakmeter.Guard(leakmeter.Meter(Echo()), budget=1e6, ledger=tmp_path / "guarded")
+    documents = {"file-7": {"text": SECRET, "tenant": "acme"}, "weather": "It rains."}
+
+    def held(recipient: Any) -> list[str]:
+        return [span.kind for span in guard.check(documents, "Who came?", LEAK, recipient, redact=False).held_spans]
+
+    assert held({"id": "reader-1", "tenant": "acme"}) == []
+    assert held({"id": "reader-2", "tenant": "zeta"}) == ["person", "phone"]
+    # Nobody knows whose reader-4 is.
+    assert held("reader-4") == ["person", "phone"]
+    listed = [{"id": "file-7", "text": SECRET, "metadata": {"readers": "reader-4"}}]
+    assert guard.check(listed, "Who came?", LEAK, "reader-4", redact=False).held_spans == ()
+    with pytest.raises(UsageError, match="no text"):
+        guard.check([{"id": "file-7"}], "Who came?", LEAK, "reader-4")

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 import leakmeter
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.serving import CASE, HEADERS, asked, serving_of
+from leakmeter.core.case import Recipient
 from leakmeter.core.self_check import SelfCheck
 from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import LeakmeterError, UnknownNameError
@@ -22,6 +23,7 @@ from leakmeter.products.serve import live, serving
 from leakmeter.products.serve.live import Typed
 from leakmeter.products.serve.serving import Serving
 from leakmeter.report import scale
+from leakmeter.text.permissions import permissions_of
 
 
 def nats_of(pieces: Any) -> dict[str, str]:
@@ -205,6 +207,21 @@ def test_what_is_refused_is_said_in_one_line(made: TestClient) -> None:
         answer = made.post("/live/measure", json={**CASE, **fields}, headers=HEADERS)
         assert (answer.status_code, answer.text.count("\n")) == (400, 1)
     assert made.post("/live/measure", content=b"[" * 100_000, headers=HEADERS).status_code == 400
+
+
+def test_a_row_of_a_log_says_who_may_know_its_documents(serving: Serving) -> None:
+    row = {
+        "context": [{"name": "crm/1", "text": "Ann owes 40.", "tenant": "acme"}, {"name": "kb/1", "text": "Nine."}],
+        "recipient": {"id": "bob", "tenant": "zeta"},
+    }
+    case = Typed.from_json({"context": json.dumps(row), "query": "Who?", "response": "Ann"}, serving).case
+    assert [(part.name, part.tenant) for part in case.documents] == [("crm/1", "acme"), ("kb/1", None)]
+    decided = permissions_of(case, None)
+    assert decided is not None
+    assert decided.may("crm/1", kind="person").allowed == "no"
+    chat = {"messages": [{"role": "tool", "content": "Ann owes 40."}, {"role": "user", "content": "Who?"}]}
+    case = Typed.from_json({"context": json.dumps(chat | {"recipient": "bob"}), "response": "Ann"}, serving).case
+    assert case.recipient == Recipient("bob")
 
 
 def test_a_conversation_is_measured_turn_by_turn(made: TestClient, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from leakmeter.core.record import JsonObject
 from leakmeter.data.chat import ChatCases
-from leakmeter.data.foreign import described
+from leakmeter.data.foreign import WHOSE, described
 from leakmeter.data.mapping import Fields, is_name, parsed_list
 from leakmeter.data.rows import DataRow
 from leakmeter.errors import DataError
@@ -16,8 +16,6 @@ from leakmeter.errors import DataError
 _METADATA_NAMES: Final = ("source", "title", "file_name", "filename", "file_path", "name")
 _NAMES: Final = ("title", "file_name", "filename", "file_path", "filepath", "source")
 _IDS: Final = ("id", "id_", "doc_id", "document_id")
-WHOSE: Final = ("owner", "tenant", "readers")
-"""Of a document: whom it belongs to, or is about; the customer or team whose it is; and who may read it."""
 
 RowsOfFields = Iterable[tuple[DataRow, Fields]]
 OutcomesOfRows = Iterator[tuple[DataRow, Fields | ChatCases | DataError]]

@@ -3,6 +3,7 @@ cannot be measured: one of a few reasons, never what the log says."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -55,6 +56,21 @@ class DocumentPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class Whose:
+    """Whose a document is, as far as the log says."""
+
+    owner: str | None = None
+    tenant: str | None = None
+    readers: tuple[str, ...] = ()
+
+
+def distinct_whose(said: Iterable[Whose]) -> tuple[Whose, ...]:
+    """What is said of documents with one text, each once; nothing where none of them says anything."""
+    distinct = tuple(dict.fromkeys(said))
+    return () if distinct == (Whose(),) else distinct
+
+
+@dataclass(frozen=True, slots=True)
 class LoggedDocument:
     """A retrieved text that the model read."""
 
@@ -71,6 +87,8 @@ class LoggedDocument:
     name: str = ""
     """What reports call it: its id, or the source, file or title that the log has; of a tool's result the tool and the
     number of its result. Empty where the log has no name."""
+    whose: tuple[Whose, ...] = ()
+    """Whose each of those with this text is; empty where the log says nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,18 @@ from leakmeter.data.conversation import ALL_EMISSIONS, EmissionOptions
 from leakmeter.data.foreign import first, has_reasoned
 from leakmeter.data.formats import DataFormat
 from leakmeter.data.mapping import Fields
+from leakmeter.data.recipients import recipient_said
 from leakmeter.data.rows import DataRow
-from leakmeter.data.traces.answer import DocumentPlace, LoggedAnswer, LoggedDocument, LoggedMessage, Reason, Refused
+from leakmeter.data.traces.answer import (
+    DocumentPlace,
+    LoggedAnswer,
+    LoggedDocument,
+    LoggedMessage,
+    Reason,
+    Refused,
+    Whose,
+    distinct_whose,
+)
 from leakmeter.data.traces.formats.openai import recipient_of
 from leakmeter.data.traces.places import hash_of, normalised
 from leakmeter.data.traces.plainly import at_path, event_of, is_record, moment, named, sampling_of, seconds
@@ -112,7 +122,11 @@ class _About:
         user, session = recipient_of(fields, {})
         if recipient is not None:
             user, session = named(at_path(fields, recipient)), None
-        return cls(row, format, user or session, None if user is None else Recipient(id=user), fields)
+        told = recipient_said(fields) if recipient is None else None
+        known = told or (None if user is None else Recipient(id=user))
+        if known is not None and known.id is None:
+            known = replace(known, id=user)
+        return cls(row, format, user or session, known, fields)
 
     def answer(self, case: Case) -> LoggedAnswer | Refused:
         trace_id, span_id = self._ids(case)
@@ -181,6 +195,7 @@ def _prompt(case: Case) -> tuple[tuple[LoggedMessage, ...], tuple[LoggedDocument
     asking = Case("", messages=held).asking
     messages: list[LoggedMessage] = []
     found: dict[str, LoggedDocument] = {}
+    whose: dict[str, list[Whose]] = {}
     for number, message in enumerate(held):
         stays = message.fixed or number == asking
         texts: list[str] = []
@@ -194,11 +209,13 @@ def _prompt(case: Case) -> tuple[tuple[LoggedMessage, ...], tuple[LoggedDocument
                 hashed = hash_of(normalised(part.text))
                 new = LoggedDocument(f"sha256:{hashed[:32]}", hashed, part.text, (), name=part.name)
                 document = found.get(hashed, new)
+                whose.setdefault(hashed, []).append(Whose(part.owner, part.tenant, part.readers))
                 found[hashed] = replace(document, places=(*document.places, place))
             texts.append(part.text)
             at += len(part.text)
         messages.append(LoggedMessage(message.role, "".join(texts), message.calls))
-    return tuple(messages), tuple(found.values())
+    documents = (replace(document, whose=distinct_whose(whose[hashed])) for hashed, document in found.items())
+    return tuple(messages), tuple(documents)
 
 
 def _rebuilt(case: Case) -> Message:

@@ -32,6 +32,8 @@ from leakmeter.data.traces.answer import (
     ReadText,
     Reason,
     Unusable,
+    Whose,
+    distinct_whose,
 )
 
 MOST_PLACES: Final = 100_000
@@ -59,6 +61,7 @@ class Retrieved:
     tool found it."""
     name: str | None = None
     """By default the id."""
+    whose: Whose = field(default_factory=Whose)
 
 
 @dataclass(slots=True)
@@ -75,6 +78,7 @@ class _Text:
     ids: dict[str, None] = field(default_factory=dict)
     name: str = ""
     is_expected: bool = False
+    whose: dict[Whose, None] = field(default_factory=dict)
     spots: list[tuple[int, int, int]] = field(default_factory=list)
     """Message, and characters [start, end) of it with single spaces."""
 
@@ -166,7 +170,8 @@ def find(
                 raise Unusable(Reason.DOCUMENT_WITHIN_ANOTHER)
             places.sort(key=_in_order)
             name = document.name or next((record.name for record in records), "")
-            out.append(LoggedDocument(ids[0], hashed, document.text, tuple(places), ids[1:], name))
+            whose = distinct_whose(document.whose)
+            out.append(LoggedDocument(ids[0], hashed, document.text, tuple(places), ids[1:], name, whose))
     return FoundDocuments((*out, *read.rest(out)), tuple(left), n_empty)
 
 
@@ -310,6 +315,7 @@ def _by_text(retrieved: Iterable[Retrieved]) -> tuple[list[_Text], int]:
         entry = texts.setdefault(plain, _Text(document.text, plain))
         entry.is_expected = entry.is_expected or document.is_expected
         entry.name = entry.name or document.name or document.id or ""
+        entry.whose[document.whose] = None
         if document.id is not None:
             entry.ids[document.id] = None
     return list(texts.values()), n_empty

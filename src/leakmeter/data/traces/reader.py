@@ -24,7 +24,7 @@ from leakmeter.data.mapping import Fields
 from leakmeter.data.opened import STDIN, named
 from leakmeter.data.rows import DataRow
 from leakmeter.data.streamed import MOST_LINE, records_of
-from leakmeter.data.traces.answer import LoggedAnswer, Reason, Refused, Unusable
+from leakmeter.data.traces.answer import LoggedAnswer, Reason, Refused, Unusable, Whose
 from leakmeter.data.traces.formats import FORMATS, CaseFormat, LogFormat, LogRecord, TraceFormat, found_in, openai
 from leakmeter.data.traces.of_cases import CaseAnswers
 from leakmeter.data.traces.plainly import is_record
@@ -301,6 +301,7 @@ def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:
         of_messages = (f"{message.role} {number}" for number, message in enumerate(answer.messages, 1))
         names = list(_distinct((document.name or document.id for document in answer.documents), of_messages))
     places: defaultdict[int, list[tuple[int, int, str]]] = defaultdict(list)
+    whose = {name: next(iter(document.whose), Whose()) for name, document in zip(names, answer.documents, strict=True)}
     for name, retrieved_text in zip(names, answer.documents, strict=True):
         for place in retrieved_text.places:
             places[place.message].append((place.start, place.end, name))
@@ -314,7 +315,10 @@ def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:
             if start > cursor:
                 parts.append(Document(name, message.content[cursor:start]))
             retrieved.append(len(parts))
-            parts.append(Document(document, message.content[start:end]))
+            facts = whose[document]
+            parts.append(
+                Document(document, message.content[start:end], facts.owner, facts.tenant, readers=facts.readers)
+            )
             cursor = end
         if cursor < len(message.content) or not parts:
             parts.append(Document(name, message.content[cursor:]))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 from leakmeter.core.case import ToolCall
 from leakmeter.core.record import JsonObject
-from leakmeter.data.foreign import described, parsed
+from leakmeter.data.foreign import described, parsed, whose_said
+from leakmeter.data.recipients import recipient_said
 from leakmeter.data.traces.answer import LoggedMessage, ReadText, Unusable
 from leakmeter.data.traces.messages import LoggedReply, messages_of, replies_of
 from leakmeter.data.traces.plainly import named
@@ -54,8 +55,11 @@ class TraceSpan:
     parameters: JsonObject = field(default_factory=dict)
     n_tools: int = 0
     response_id: str | None = None
-    documents: list[list[str | None]] = field(default_factory=list)
-    """Of a retrieval: id, text, and name of each; of a call those that its record has beside it."""
+    documents: list[list[Any]] = field(default_factory=list)
+    """Of a retrieval: id, text, and name of each, and owner, tenant and readers where one has any of these; of a call
+    those that its record has beside it."""
+    told: JsonObject = field(default_factory=dict)
+    """Of a call: role, tenant, subject … of who was answered."""
     n_hidden: int = 0
     """Of a call: others that its record counts."""
     n_measured: int = 0
@@ -75,6 +79,17 @@ class TraceSpan:
         except Unusable as error:
             self.problem = error.reason.value
 
+    def read_recipient(self, logged: Mapping[Any, Any]) -> None:
+        """Take what a record's field `recipient` says of who was answered."""
+        said = recipient_said(logged)
+        if said is None:
+            return
+        self.user = named(said.id) or self.user
+        given = {"role": list(said.roles), "tenant": said.tenant, "subject": list(said.subjects)}
+        lists = {"may_know": said.may_know, "may_not_know": said.may_not_know}
+        self.told = {name: value for name, value in given.items() if value}
+        self.told |= {name: list(names) for name, names in lists.items() if names is not None}
+
     def read_tool(self, call_id: object, tool: object) -> None:
         """Take which tool ran, and for which call."""
         id_, name = named(call_id), named(tool)
@@ -86,6 +101,7 @@ class TraceSpan:
         self.kind = "llm" if self.kind == "other" else self.kind
         for event in events:
             self.user = self.user or event.user
+            self.told = self.told or event.told
             self.session = self.session or event.session
             self.conversation = self.conversation or event.conversation
             self.model = self.model or event.model
@@ -174,25 +190,30 @@ _OPAQUE = re.compile(r"(?:sha256:)?[0-9a-fA-F][0-9a-fA-F-]{7,}|\d+")
 """Ids that say nothing to a reader."""
 
 
-def document_of(value: Any) -> tuple[Any, Any, Any]:
-    """Id, text and name of a document, as far as it has them."""
+FoundDocument = tuple[Any, Any, Any, tuple[Any, ...]]
+"""Id, text, name, and owner, tenant and readers where it has any of these."""
+
+
+def document_of(value: Any) -> FoundDocument:
+    """A document, as far as it has these."""
     document = described(value)
     named_by = (place(name) for place in (document.described, document.get) for name in _NAMES)
-    return document.id, document.text, next((name for name in named_by if isinstance(name, str) and name.strip()), None)
+    name = next((name for name in named_by if isinstance(name, str) and name.strip()), None)
+    return document.id, document.text, name, whose_said(document)
 
 
-def documents_of(value: object, text: Callable[[Any], tuple[Any, Any, Any]] = document_of) -> list[list[str | None]]:
-    """Documents of a list in a log: what the function says are id, text and name, as texts; None where they are none.
-    An id that a person can read is the name."""
+def documents_of(value: object, read: Callable[[Any], FoundDocument] = document_of) -> list[list[Any]]:
+    """Documents of a list in a log: what the function says are id, text and name, as texts, None where they are none;
+    and whose each is, where the log says so. An id that a person can read is the name."""
     held = parsed(value)
     documents: Iterable[Any] = held if isinstance(held, Sequence) and not isinstance(held, str) else ()
-    out: list[list[str | None]] = []
+    out: list[list[Any]] = []
     for document in documents:
-        id_, content, name = text(parsed(document))
+        id_, content, name, whose = read(parsed(document))
         id_, name = named(id_), named(name)
         if id_ is not None and (name is None or not _OPAQUE.fullmatch(id_)):
             name = id_
-        out.append([id_, content if isinstance(content, str) else None, name])
+        out.append([id_, content if isinstance(content, str) else None, name, *whose])
     return out
 
 

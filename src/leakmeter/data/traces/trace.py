@@ -28,7 +28,8 @@ from typing import Final
 from leakmeter.core.case import Recipient
 from leakmeter.data.conversation import ConversationEntry, Emitted, emissions_of, says_something
 from leakmeter.data.mapping import unused
-from leakmeter.data.traces.answer import LoggedAnswer, LoggedMessage, Reason, Refused, Unusable
+from leakmeter.data.recipients import recipient_of
+from leakmeter.data.traces.answer import LoggedAnswer, LoggedMessage, Reason, Refused, Unusable, Whose
 from leakmeter.data.traces.messages import LoggedReply, checked
 from leakmeter.data.traces.places import FoundDocuments, Retrieved, WorkBudget, find, normalised
 from leakmeter.data.traces.plainly import moment, sampling_of
@@ -167,7 +168,7 @@ def _of_call(
                     response_id=None if call.response_id is None else f"{call.response_id}{name}",
                     time=moment(call.end if call.end is not None else call.start),
                     recipient=tree.recipient(call) if is_answer else f"{each.channel}:{each.recipient}",
-                    known=None if (user := tree.user(call)) is None else Recipient(id=user),
+                    known=tree.known(call),
                     model=call.model,
                     sampling=sampling_of(call.parameters),
                     messages=tuple(messages),
@@ -272,6 +273,11 @@ class _Tree:
         places = (call, self._above[call], self._above.anywhere)
         return next((str(at.user) for at in places if at.user is not None), None)
 
+    def known(self, call: TraceSpan) -> Recipient | None:
+        """What is known of the user; None where nothing is."""
+        told = {"id": self.user(call), **call.told}
+        return recipient_of({name: value for name, value in told.items() if value is not None}, call.where)
+
     def conversation(self, call: TraceSpan) -> str:
         for place in (call, self._above[call], self._above.anywhere):
             if (conversation := place.conversation or place.session) is not None:
@@ -303,8 +309,17 @@ class _Tree:
         return own + out
 
 
-def _retrieved(id_: str | None, text: str | None, name: str | None = None, *, is_expected: bool = True) -> Retrieved:
-    return Retrieved(id_, text, is_expected, name)
+def _retrieved(
+    id_: str | None,
+    text: str | None,
+    name: str | None = None,
+    owner: str | None = None,
+    tenant: str | None = None,
+    readers: Sequence[str] = (),
+    *,
+    is_expected: bool = True,
+) -> Retrieved:
+    return Retrieved(id_, text, is_expected, name, Whose(owner, tenant, tuple(readers)))
 
 
 def _with_contents(spans: Iterable[TraceSpan]) -> list[TraceSpan]:

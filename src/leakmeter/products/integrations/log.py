@@ -119,8 +119,9 @@ def log_answer(log: AnswerLog | str | os.PathLike[str], **fields: Any) -> bool:
         **fields: `messages`, the chat that the model was sent, or `prompt`, its text without a chat template;
             `documents`, what had been retrieved for it: texts by id, or a list of texts, of mappings with `id` and
             `text`, or of documents of LangChain or LlamaIndex; `answer`; `tool_calls`, the calls of tools in it, of any
-            library; `reasoning`, what the model thought; `recipient`; `model`; settings of the sampling, such as
-            `temperature` and `top_p` (see `data.foreign.SAMPLING`), also as a mapping `sampling`; `trace_id` and
+            library; `reasoning`, what the model thought; `recipient`, an id, or a mapping with `id`, `role`, `tenant`
+            and `subject`; `model`; settings of the sampling, such as `temperature` and `top_p` (see
+            `data.foreign.SAMPLING`), also as a mapping `sampling`; `trace_id` and
             `span_id`, by default random; `turn`, the number of the model's call in its trace, by default 1; `time`, by
             default now; `hidden_calls`, and how many of them no line tells of as `unmeasured_calls`, by default all;
             `response_id`; `finish_reason`; `n_tools`.
@@ -176,7 +177,8 @@ def _line(fields: LoggedFields, source: str) -> LoggedFields | None:
         "trace_id": names["trace_id"] or secrets.token_hex(16),
         "span_id": names["span_id"] or secrets.token_hex(8),
         "time": values.get("time", datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "recipient": names["recipient"],
+        # Beside an id there may be a role, a tenant and subjects.
+        "recipient": dict(told) if isinstance(told := values.get("recipient"), Mapping) else names["recipient"],
         "model": names["model"],
         "sampling": sampling_of(values.get("sampling"), settings),
         **({"prompt": values["prompt"]} if messages is None else {"messages": messages_of(messages)}),

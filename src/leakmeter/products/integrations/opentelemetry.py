@@ -97,8 +97,8 @@ def _is_cut(span: Any, held: LoggedFields) -> bool:
     return isinstance(longest, int) and any(isinstance(value, str) and len(value) >= longest for value in held.values())
 
 
-def _fields(documents: list[list[str | None]]) -> tuple[LoggedFields, ...]:
-    return tuple({"id": id_, "text": text} for id_, text, _ in documents)
+def _fields(documents: list[list[Any]]) -> tuple[LoggedFields, ...]:
+    return tuple({"id": id_, "text": text} for id_, text, *_ in documents)
 
 
 def _call(step: _Step, held: LoggedFields) -> LoggedFields:

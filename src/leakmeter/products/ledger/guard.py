@@ -21,12 +21,14 @@ from leakmeter.commands.call import measured as run_measure
 from leakmeter.core.case import Channel, Message, ToolCall
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.data.channels import channel_of
+from leakmeter.data.foreign import name_of
 from leakmeter.data.recipients import recipient_of
 from leakmeter.data.traces import LoggedAnswer, LoggedMessage, Sampling, as_case
-from leakmeter.data.traces.answer import Unusable
+from leakmeter.data.traces.answer import Unusable, Whose
 from leakmeter.data.traces.messages import messages_of
 from leakmeter.data.traces.places import Retrieved
 from leakmeter.data.traces.places import find as find_documents
+from leakmeter.data.traces.span import document_of
 from leakmeter.data.traces.trace import labelled
 from leakmeter.errors import UsageError
 from leakmeter.instruments.redaction.measure import Redaction
@@ -168,7 +170,7 @@ class Guard:
         ledger: directory of the ledger that counts what was told; it is made when it is first written.
         per: 'document,recipient', 'document', 'subject,recipient' or 'subject': what has a budget of its own.
         allowed: file of who may know what: budgets then count, and verdicts hold back, only what the recipient is not
-            known to be allowed.
+            known to be allowed. Without it, readers and tenants of documents decide, where they are given.
         how: options of the measurement; by default nothing is searched, and no text is kept.
 
     Raises:
@@ -204,7 +206,7 @@ class Guard:
 
     def check(
         self,
-        documents: Mapping[str, str] | Sequence[str],
+        documents: Mapping[str, Any] | Sequence[Any],
         query: str,
         answer: str,
         recipient: str | Mapping[str, Any],
@@ -219,10 +221,12 @@ class Guard:
         """Say whether an answer stays within what is left of the budget.
 
         Args:
-            documents: what was retrieved, by id or in order. None are needed where the messages have results of tools.
+            documents: what was retrieved, by id or in order: texts, or documents of any library, such as mappings with
+                'text', and 'owner', 'tenant' and 'readers' where these are known. None are needed where the messages
+                have results of tools.
             query: what was asked.
             answer: what was drawn, and not shown yet; or the arguments of a call that was not made yet.
-            recipient: who asks: an id, or with a policy a mapping with 'id', 'role', 'tenant' and 'subject'.
+            recipient: who asks: an id, or a mapping with 'id', 'role', 'tenant' and 'subject'.
             messages: the prompt as it was sent, 'role' and 'content' of each, with calls of tools and their results,
                 and the documents in it verbatim; by default one user message, the documents and then the query, with
                 blank lines between them.
@@ -317,7 +321,7 @@ class Guard:
 
     def _logged(
         self,
-        documents: Mapping[str, str] | Sequence[str],
+        documents: Mapping[str, Any] | Sequence[Any],
         query: str,
         answer: str,
         recipient: str | Mapping[str, Any],
@@ -326,16 +330,14 @@ class Guard:
         temperature: float,
         trace_id: str | None,
     ) -> LoggedAnswer:
-        named: list[tuple[str | None, str]] = (
-            list(documents.items()) if isinstance(documents, Mapping) else [(None, text) for text in documents]
-        )
+        named = _retrieved(documents)
         try:
             turns = labelled(messages_of(list(messages)), {}) if messages else []
         except Unusable as error:
             raise UsageError(f"the messages cannot be read: {error.reason.sentence}") from None
         if not named and not any(turn.read for turn in turns):
             raise UsageError("no document is given, and no message is the result of a tool; give at least one")
-        turns = turns or [LoggedMessage("user", "\n\n".join([*(text for _, text in named), query]))]
+        turns = turns or [LoggedMessage("user", "\n\n".join([*(document.text or "" for document in named), query]))]
         known = recipient_of(recipient, _ANSWER)
         if not isinstance(recipient, str):
             if known is None or known.id is None:
@@ -348,7 +350,7 @@ class Guard:
             recipient = f"{channel}:{name}"
             begun = Message("assistant", f"assistant {len(turns) + 1}", (), calls=(ToolCall(tool, ""),))
         try:
-            matched = find_documents([Retrieved(id_, text) for id_, text in named], turns)
+            matched = find_documents(named, turns)
         except Unusable as error:
             raise UsageError(f"the messages do not contain the documents as given: {error.reason.sentence}") from None
         return LoggedAnswer(
@@ -441,6 +443,23 @@ class Guard:
                 result.left_nats,
                 reached=result.reached,
             )
+
+
+def _retrieved(documents: Mapping[str, Any] | Sequence[Any]) -> list[Retrieved]:
+    """Documents with what is said of whose they are."""
+    given_ids = list(documents) if isinstance(documents, Mapping) else None
+    texts = documents.values() if isinstance(documents, Mapping) else documents
+    out: list[Retrieved] = []
+    for number, given in enumerate(texts):
+        id_ = None if given_ids is None else given_ids[number]
+        if isinstance(given, str):
+            out.append(Retrieved(id_, given))
+            continue
+        found_id, text, _, whose = document_of(given)
+        if not isinstance(text, str):
+            raise UsageError(f"document {number + 1} has no text; give a text, or a mapping with 'text'")
+        out.append(Retrieved(id_ if given_ids is not None else name_of(found_id), text, whose=Whose(*whose)))
+    return out
 
 
 def _held_spans(disclosures: Iterable[LedgerDisclosure], answer: str) -> list[HeldSpan]:

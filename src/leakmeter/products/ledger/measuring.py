@@ -25,6 +25,7 @@ from leakmeter.core.measure import Texts
 from leakmeter.core.record import JsonObject
 from leakmeter.core.self_check import carried, with_noise_of
 from leakmeter.data.traces import LoggedAnswer, Refused, as_case
+from leakmeter.data.traces.answer import Whose
 from leakmeter.data.traces.places import normalised
 from leakmeter.errors import DamagedError, LeakmeterError, UsageError, WindowError
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
@@ -374,15 +375,14 @@ def measured(
                 else:
                     of_event[number][unit] = key
     kinds: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for row in (*stored["disclosures"], *rows["disclosures"]) if policy is not None else ():
+    for row in (*stored["disclosures"], *rows["disclosures"]):
         kinds[row["score"]].append((row["content"], row["kind"]))
     for number, names in of_event.items():
         answer = answers[number]
         event = _event(ledger, answer, names, scored[names[DOCUMENT]], how, backend.name)
         rows["events"].append(event)
         rows["looks"] += _looks(ledger, answer, event["event"])
-        if policy is not None:
-            rows["permissions"] += _permissions(ledger, answer, event["event"], policy, kinds[names[DOCUMENT]])
+        rows["permissions"] += _permissions(ledger, answer, event["event"], policy, kinds.get(names[DOCUMENT], ()))
         rows["names"] += _document_names(ledger, answer)
         if how.keep_texts and answer.recipient is not None and answer.channel == ANSWER:
             rows["names"].append({"pseudonym": event["recipient"], "kind": RECIPIENT, "name": answer.recipient})
@@ -658,10 +658,14 @@ def _looks(ledger: Ledger, answer: LoggedAnswer, event: str) -> Iterator[JsonObj
 
 
 def _permissions(
-    ledger: Ledger, answer: LoggedAnswer, event: str, policy: permissions.Policy, told: Sequence[tuple[str, str]]
+    ledger: Ledger,
+    answer: LoggedAnswer,
+    event: str,
+    policy: permissions.Policy | None,
+    told: Sequence[tuple[str, str]],
 ) -> Iterator[JsonObject]:
     """Whether the recipient may know each document in the prompt, and what the answer discloses of it: `told` are
-    contents of documents, and kinds."""
+    contents of documents, and kinds. Nothing where neither a policy nor the log says it of any."""
     keys = ledger.keys
     kinds: dict[str, list[str]] = {}
     for content, kind in told:
@@ -669,22 +673,58 @@ def _permissions(
     # What was retrieved is called by its id, or, where that says nothing, by its name.
     named = [(id_, part.name if part.name and id_ == part.id else id_, part) for part in answer.documents
              for id_ in (part.id, *part.other_ids)]  # fmt: skip
-    name = None if answer.channel == ANSWER else (answer.recipient or "").partition(":")[2]
-    known = answer.known or Recipient()
-    facts = permissions.permissions_for(
-        answer.channel, name, known, {called: permissions.DocumentFacts() for _, called, _ in named}, policy
-    )
+    by_name = _Facts((called, whose) for _, called, part in named for whose in part.whose or (Whose(),))
+    decided = by_name.decided(answer, policy)
+    if not decided:
+        return
     for id_, called, part in named:
         content = keys.content(part.content_hash)
+        among = [decided[at] for whose in part.whose or (Whose(),) if (at := by_name.at[called, whose]) in decided]
+        allowed = (_best(each.may(called, kind=None).allowed for each in among)) if among else "unknown"
         yield {
             "event": event,
             "document": keys.document(id_),
             "content": content,
-            "allowed": facts.may(called, kind=None).allowed,
+            "allowed": allowed,
             "kinds": [
-                kind for kind in dict.fromkeys(kinds.get(content, ())) if facts.may(called, kind=kind).allowed == "yes"
+                kind
+                for kind in dict.fromkeys(kinds.get(content, ()))
+                if any(each.may(called, kind=kind).allowed == "yes" for each in among)
             ],
         }
+
+
+class _Facts:
+    """What is known of documents, by their names. Of several with one name each has its own facts: they stand in
+    groups, in each of which a name stands once."""
+
+    def __init__(self, said: Iterable[tuple[str, Whose]]) -> None:
+        self.at: dict[tuple[str, Whose], int] = {}
+        """Number of its group."""
+        self._groups: list[dict[str, permissions.DocumentFacts]] = []
+        n_of_name: Counter[str] = Counter()
+        for called, whose in said:
+            if (called, whose) in self.at:
+                continue
+            number = self.at[called, whose] = n_of_name[called]
+            n_of_name[called] += 1
+            if number == len(self._groups):
+                self._groups.append({})
+            facts = permissions.DocumentFacts(owner=whose.owner, tenant=whose.tenant, readers=whose.readers)
+            self._groups[number][called] = facts
+
+    def decided(self, answer: LoggedAnswer, policy: permissions.Policy | None) -> dict[int, permissions.Permissions]:
+        """What decides of the documents of each group, by its number; nothing of a group of which nothing does."""
+        name = None if answer.channel == ANSWER else (answer.recipient or "").partition(":")[2]
+        known = answer.known or Recipient()
+        found = (permissions.permissions_for(answer.channel, name, known, group, policy) for group in self._groups)
+        return {number: each for number, each in enumerate(found) if each is not None}
+
+
+def _best(allowed: Iterable[permissions.MayKnow]) -> permissions.MayKnow:
+    """Of one text in several documents: it may be known from any of them."""
+    held = set(allowed)
+    return "yes" if "yes" in held else "unknown" if "unknown" in held else "no"
 
 
 def _document_names(ledger: Ledger, answer: LoggedAnswer) -> Iterator[JsonObject]:

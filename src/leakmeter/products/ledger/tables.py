@@ -50,9 +50,9 @@ class LookRow(TypedDict):
 
 
 class PermissionRow(TypedDict):
-    """Whether a recipient may know a document that an answer may tell of, by the policy it was added with."""
+    """Whether a recipient may know a document that an answer may tell of, by policy or log."""
 
-    event: Annotated[str, "the answer; of one that was added without a policy there is no row"]
+    event: Annotated[str, "the answer; of one of which neither a policy nor the log says it there is no row"]
     document: Annotated[str, "id of a document that was retrieved for it"]
     content: Annotated[str, "keyed hash of its text"]
     allowed: Annotated[str, "whether its recipient may know all of it: 'yes', 'no' or 'unknown'"]

@@ -18,11 +18,12 @@ from starlette.routing import BaseRoute, Route
 
 from leakmeter import DecodeResult, InfluenceResult, RedactionResult
 from leakmeter.core.backend import response_texts
-from leakmeter.core.case import Case
+from leakmeter.core.case import Case, Recipient
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import LOSS, RESPONSE, Measure, Texts
 from leakmeter.core.plain import visible
 from leakmeter.core.record import JsonObject
+from leakmeter.data.recipients import RECIPIENT, recipient_said
 from leakmeter.data.rows import rows_of_text
 from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import UsageError
@@ -97,15 +98,31 @@ class Typed:
         return typed if said is None else replace(typed, response=said)
 
     @property
-    def conversation(self) -> list[Any] | None:
-        """The messages, where the context is a conversation in JSON."""
+    def _held(self) -> Any:
+        """What the context is as JSON; None where it is text."""
         text = self.context.strip()
         if not text.startswith(("[", "{")):
             return None
         try:
-            held = json.loads(text)
+            return json.loads(text)
         except (ValueError, RecursionError):
             return None
+
+    @property
+    def recipient(self) -> Recipient | None:
+        """Who is answered, where the context is a row of a log in JSON that says so."""
+        return recipient_said({RECIPIENT: self.said_recipient})
+
+    @property
+    def said_recipient(self) -> Any:
+        """The same as the row says it."""
+        held = self._held
+        return held.get(RECIPIENT) if isinstance(held, dict) else None
+
+    @property
+    def conversation(self) -> list[Any] | None:
+        """The messages, where the context is a conversation in JSON."""
+        held = self._held
         messages = held.get("messages") if isinstance(held, dict) else held
         if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
             return None
@@ -116,13 +133,20 @@ class Typed:
         from leakmeter.data.cases import case_of
 
         if self.conversation is None:
-            return replace(case_of(self.documents, self.query, self.response), id=_CASE)
+            case = case_of(self.documents, self.query, self.response)
+            return replace(case, id=_CASE, recipient=self.recipient)
         case = _turn_of(self.conversation, self.query, self.turn)
-        return replace(case, id=_CASE, response=self.response if case.response is None else case.response)
+        response = self.response if case.response is None else case.response
+        return replace(case, id=_CASE, response=response, recipient=self.recipient)
 
     @property
-    def documents(self) -> str | list[str]:
-        """The context, or its documents where lines of dashes divide it."""
+    def documents(self) -> str | list[Any]:
+        """The context, or its documents: where lines of dashes divide it, or where it is a row of a log in JSON, whose
+        documents say whose they are."""
+        held = self._held
+        listed = held.get("context") if isinstance(held, dict) else None
+        if isinstance(listed, list) and listed and all(isinstance(each, dict) for each in listed):
+            return listed
         texts = [text.strip("\n") for text in _BETWEEN.split(self.context) if text.strip()]
         return texts if len(texts) > 1 else self.context
 
@@ -532,6 +556,8 @@ def _keep(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObj
         raise UsageError("name has to be a text")
     kept = serving.use(typed.model, job)
     record = {"id": _CASE, "context": typed.documents, "query": typed.query}
+    if typed.recipient is not None:
+        record[RECIPIENT] = typed.said_recipient
     if not _was_drawn(serving, typed, job):
         record["response"] = typed.response
     with cancellable(kept, job):

@@ -1,8 +1,8 @@
 """Dates in the forms that people write: 1984-05-03, 5/3/1984, 3.5.1984, 3 May 1984, May 3rd, 14 March, 1984年5月3日,
 1984년 5월 3일, 昭和59年5月3日, 一九八四年五月三日, third of May nineteen eighty-four.
 
-The normal form is 'YYYY-MM-DD' with 'x' for what is not said. Month names are known in eight languages, whole dates in
-words in English. What is no day of the calendar is no date.
+The normal form is 'YYYY-MM-DD' with 'x' for what is not said. Month names are known in nine languages, whole dates in
+words in English, German, French and Spanish (`date_words`). What is no day of the calendar is no date.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Final
 
 import regex
 
+from leakmeter.text.entities import date_words
 from leakmeter.text.entities.mention import DATE, Mention
 from leakmeter.text.folding import WORD, in_plain_text, plain
 
@@ -28,6 +29,11 @@ MONTHS: Final = {
     "nl": "januari februari maart april mei juni juli augustus september oktober november december",
     "tr": "Ocak Şubat Mart Nisan Mayıs Haziran Temmuz Ağustos Eylül Ekim Kasım Aralık",
 }
+_POLISH: Final = (
+    "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia",
+    "styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik listopad grudzień",
+)
+"""As they stand behind a day, and alone. They are no `MONTHS`, whose words are no names of people, as Maja is."""
 _SHORT: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"
 # The month comes before the day when a date is all numbers.
 _MONTH_FIRST: Final = frozenset({"US", "PH", "PR", "GU", "VI"})
@@ -39,9 +45,11 @@ def _folded(name: str) -> str:
 
 
 _NUMBER_OF: Final = {
-    _folded(name): number for names in (*MONTHS.values(), _SHORT) for number, name in enumerate(names.split(), 1)
+    _folded(name): number
+    for names in (*MONTHS.values(), *_POLISH, _SHORT)
+    for number, name in enumerate(names.split(), 1)
 } | {"sept": 9, "okt": 10, "dez": 12, "mär": 3, "janv": 1, "févr": 2, "juil": 7, "déc": 12}
-_NAMES: Final = "|".join(sorted(_NUMBER_OF, key=lambda name: (-len(name), name))).replace("i", "[iı]")
+_NAMES: Final = date_words.any_of(_NUMBER_OF).replace("i", "[iı]")
 _NAME: Final = rf"(?P<name>{_NAMES})(?![{WORD}])\.?"
 _BEFORE, _AFTER = rf"(?<![{WORD}./-])", rf"(?![{WORD}/]|[.-]\d)"
 
@@ -95,11 +103,11 @@ def _years(year: int) -> tuple[str, ...]:
     return (f"{words} {number}" if rest > 9 else f"{words} oh {number}" if rest else whole, whole.rstrip())
 
 
-_DAY_OF: Final = {day.replace("-", " "): number for number, day in enumerate(DAYS, 1)}
-_YEAR_OF: Final = {words.rstrip(): year for year in range(1800, 2100) for words in _years(year)}
-_DAY = rf"(?P<day_words>{'|'.join(sorted((day.replace('-', '[ -]') for day in DAYS), key=len, reverse=True))})"
+_DAY_OF: Final = {day.replace("-", " "): number for number, day in enumerate(DAYS, 1)} | date_words.DAY_OF
+_YEAR_OF: Final = date_words.YEAR_OF | {words.rstrip(): year for year in range(1800, 2100) for words in _years(year)}
+_DAY = rf"(?P<day_words>{date_words.any_of((*DAYS, *date_words.DAYS))})"
 _YEAR = (
-    r"(?P<year_words>(?:eighteen|nineteen|twenty|two)(?:[ -](?:and|oh|hundred|thousand|"
+    rf"(?P<year_words>{date_words.YEARS}|(?:eighteen|nineteen|twenty|two)(?:[ -](?:and|oh|hundred|thousand|"
     rf"{'|'.join((*UNITS, *TEENS, *TENS))}))+)"
 )
 _HAN_DIGITS: Final = "〇一二三四五六七八九"
@@ -134,8 +142,8 @@ _FORMS: Final = (
             # Two-digit years after points only where nothing is left out: 1.2.10 is a version.
             r"(?P<first>\d{2})\.(?P<second>\d{2})\.(?P<y>\d{2})",
             rf"(?P<d>\d{{1,2}})(?P<th>st|nd|rd|th|er|º|\.)?[ ](?:(?:of|de)[ ])?"
-            rf"{_NAME}(?:,?[ ](?:(?:de[ ])?(?P<y>\d{{4}})|{_YEAR}))?",
-            rf"{_DAY}[ ](?:day[ ])?(?:of[ ])?{_NAME},?[ ](?:in[ ])?(?:{_YEAR}|(?P<y>\d{{4}}))",
+            rf"{_NAME}(?:,?[ ](?:del?[ ])?(?:(?P<y>\d{{4}})|{_YEAR}))?",
+            rf"{_DAY}[ ](?:day[ ])?(?:(?:of|de)[ ])?{_NAME},?[ ](?:in[ ]|del?[ ])?(?:{_YEAR}|(?P<y>\d{{4}}))",
             rf"{_NAME}(?:[ ](?P<d>\d{{1,2}})(?P<th>st|nd|rd|th)?(?:,?[ ](?:(?P<y>\d{{4}})|{_YEAR}))?"
             rf"|,?[ ](?:de[ ])?(?P<y>\d{{4}})"
             rf"|[ ](?:the[ ])?{_DAY},?[ ](?:in[ ])?(?:{_YEAR}|(?P<y>\d{{4}})))",
@@ -183,8 +191,15 @@ def is_part(some: str, more: str) -> bool:
     return all(a == b or set(a) == {"x"} for a, b in zip(some.split("-"), more.split("-"), strict=True))
 
 
-def year_in_words(year: int) -> str:
-    """A year in English words; digits of one that is not from 1800 to 2099."""
+def day_like(words: str, day: int) -> str:
+    """Another day of a month in words, in the language of these."""
+    return date_words.day_like(words, day) or DAYS[day - 1]
+
+
+def year_like(words: str, year: int) -> str:
+    """Another year in words, in the language of these; digits of one that is not from 1800 to 2099."""
+    if (new := date_words.year_like(words, year)) is not None:
+        return new
     return _years(year)[0].rstrip() if 1800 <= year < 2100 else str(year)
 
 
@@ -198,7 +213,7 @@ def is_month_first(match: regex.Match[str], region: str) -> bool:
 
 def month_like(name: str, number: int) -> str:
     """The name of another month, in the language, length and case of this one."""
-    months = (names for names in MONTHS.values() if name.casefold() in names.casefold().split())
+    months = (names for names in (*MONTHS.values(), *_POLISH) if name.casefold() in names.casefold().split())
     new = next(months, _SHORT).split()[number - 1]
     if name.isupper():
         return new.upper()
@@ -255,9 +270,9 @@ def _value(match: regex.Match[str], region: str) -> str | None:
     year = parts.get("y")
     day = parts.get("d")
     if parts.get("day_words"):
-        day = str(_DAY_OF[_spoken(parts["day_words"])])
+        day = str(_DAY_OF[date_words.spoken(parts["day_words"])])
     if parts.get("year_words"):
-        year = str(_YEAR_OF.get(_spoken(parts["year_words"]), ""))
+        year = str(_YEAR_OF.get(date_words.spoken(parts["year_words"]), ""))
         if not year:
             return None
     if "first" in parts:
@@ -279,7 +294,3 @@ def _value(match: regex.Match[str], region: str) -> str | None:
     except ValueError:
         return None
     return f"{'xxxx' if number is None else f'{number:04}'}-{int(month):02}-{'xx' if day is None else f'{int(day):02}'}"
-
-
-def _spoken(words: str) -> str:
-    return " ".join(word for word in words.casefold().replace("-", " ").split() if word != "and")

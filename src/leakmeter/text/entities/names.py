@@ -8,13 +8,13 @@ from typing import Final
 import regex
 
 from leakmeter.text.entities.mention import Place
-from leakmeter.text.entities.person import PARTICLE, UNCASED
+from leakmeter.text.entities.person import PARTICLE, PREFIX, UNCASED
 from leakmeter.text.folding import CASED, WORD
 
 _SMALL = rf"[{CASED}\p{{Lm}}\p{{M}}]*+"
 _CASED = rf"\p{{Lu}}{_SMALL}(?:['’-](?!s(?![{WORD}]))[{CASED}]{_SMALL})*+"
 _WORD = rf"(?:\p{{Lu}}\.|{_CASED})"
-NAME: Final = rf"{_WORD}(?:[ \t]{{1,2}}(?:{PARTICLE}[ ]){{0,2}}{_WORD}){{0,4}}"
+NAME: Final = rf"{_WORD}(?:[ \t]{{1,2}}(?:{PARTICLE}[ ]){{0,3}}{PREFIX}?{_WORD}){{0,4}}"
 """A run of at most five capitalised words, as a name is; for the `regex` library."""
 _EMAIL = r"[\w.+%'-]{1,64}@[\w-]{1,63}\."
 _BESIDE = regex.compile(

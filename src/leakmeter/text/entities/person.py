@@ -12,6 +12,7 @@ from typing import Final
 
 import regex
 
+from leakmeter.text.entities import transliterated
 from leakmeter.text.entities.mention import PERSON, Mention
 from leakmeter.text.folding import CASED, WORD, in_plain_text, unaccented
 
@@ -32,8 +33,41 @@ _LABEL = (
 _SPACE = r"[ \t\u00a0]"
 _CASED = rf"\p{{Lu}}[{CASED}\p{{Lm}}\p{{M}}]*(?:['’-][{CASED}][{CASED}\p{{Lm}}\p{{M}}]*)*"
 _WORD = rf"(?:\p{{Lu}}\.|{_CASED})"
-PARTICLE = r"(?:van|von|zu|zum|de|der|den|del|della|di|da|dos|du|la|le|ter|ten|bin|ibn|al|el|y)"
-_NAME = rf"(?:{PARTICLE}{_SPACE}+){{0,2}}{_WORD}(?:{_SPACE}+(?:{PARTICLE}{_SPACE}+){{0,2}}{_WORD}){{0,3}}"
+_PARTICLES: Final = frozenset(
+    {
+        *(
+            "van",
+            "von",
+            "vom",
+            "zu",
+            "zum",
+            "zur",
+            "und",
+            "op",
+            "t",
+            "de",
+            "der",
+            "den",
+            "del",
+            "della",
+            "dei",
+            "degli",
+        ),
+        *("delle", "di", "da", "dos", "du", "la", "las", "los", "le", "ter", "ten", "bin", "ibn", "ben", "bint", "abu"),
+        *("ould", "ul", "al", "el", "y"),
+    }
+)
+PARTICLE = (
+    r"(?:v[ao]n(?:[ ]und[ ]zu|[ ]['’]t)?|zum?|op[ ]den?|['’]t|de|de[rn]|del|della|dei|degli|delle|di|da|dos|du"
+    r"|la|las|los|le|te[rn]|bin|ibn|ben|bint|abu|ould|ul|al|el|y)"
+)
+"""Small words between the words of a name. What is an everyday word before a capital, as the German 'das' and the
+English 'do', is none; nor are 'vom' and 'zur', as in 'Frau Weber vom Vertrieb'."""
+PREFIX: Final = r"(?:(?:a[dlnrstz]|ash|el|e[ds]|ul)-(?=\p{Lu}))"
+"""What stands before the last word of Arabic names, with a hyphen."""
+_ELIDED: Final = r"(?:(?:[dl]|dell)['’](?=\p{Lu}))"
+_LAST: Final = rf"(?:{PREFIX}|{_ELIDED})?{_WORD}"
+_NAME = rf"(?:(?:{PARTICLE}|vom|zur){_SPACE}+){{0,2}}{_LAST}(?:{_SPACE}+(?:{PARTICLE}{_SPACE}+){{0,3}}{_LAST}){{0,3}}"
 # Scripts without capitals: a name is at most four runs of letters, of which the last is not the next label.
 _LETTERS_OF_NAME = r"\p{Lo}[\p{Lo}\p{Lm}\p{M}]*+"
 UNCASED = rf"{_LETTERS_OF_NAME}(?:[ ・·.]{_LETTERS_OF_NAME}(?![ ]?[:：=])){{0,3}}"
@@ -101,7 +135,6 @@ _WORDS_AND_NAMES: Final = frozenset(
     }
 )
 _TITLES = frozenset(title.casefold() for title in (*_HE, *_SHE, *_EITHER))
-_PARTICLES = frozenset(PARTICLE.strip("(?:)").split("|"))
 
 Owners = Mapping[str, Mapping[str, str]]
 """Folded words of names to the names that have them, and how each writes the word."""
@@ -183,6 +216,7 @@ def said_again(text: str, names: Sequence[str], lowered: frozenset[str]) -> Iter
     evidence of a name."""
     owners: dict[str, dict[str, str]] = {}
     for name in names:
+        yield from _in_other_script(text, name)
         for word in name.split():
             if is_telling(word):
                 owners.setdefault(unaccented(word), {})[name] = word
@@ -199,6 +233,18 @@ def said_again(text: str, names: Sequence[str], lowered: frozenset[str]) -> Iter
         yield from _mention(text, run, owners, lowered)
         run = [(start, end, key)]
     yield from _mention(text, run, owners, lowered)
+
+
+def _in_other_script(text: str, name: str) -> Iterator[Mention]:
+    """A name in the letters of another script: all of it, and its telling words elsewhere."""
+    whole = list(transliterated.places(text, name))
+    yield from (Mention(PERSON, start, end, name) for start, end in whole)
+    for word in name.split() if " " in name else ():
+        if is_telling(word):
+            for start, end in transliterated.places(text, word):
+                is_within = any(first <= start < last for first, last in whole)
+                if not is_within and not text[start].islower():
+                    yield Mention(PERSON, start, end, word)
 
 
 def _known_words(text: str, owners: Collection[str]) -> Iterator[tuple[int, int, str]]:

@@ -20,7 +20,7 @@ from leakmeter.text.entities.date import MONTHS, TEENS, TENS, UNITS
 from leakmeter.text.entities.mention import PERSON, Mention
 from leakmeter.text.entities.names import NAME, without_opening
 from leakmeter.text.entities.packs import pack, search
-from leakmeter.text.entities.person import is_month_as_name, opens_sentence
+from leakmeter.text.entities.person import PREFIX, is_month_as_name, opens_sentence
 from leakmeter.text.folding import CASED, WORD, in_plain_text, plain, unaccented
 
 KEY, CODE, NUMBER, AMOUNT, ACCOUNT, SPELLED = "key", "code", "number", "amount", "account", "number in words"
@@ -124,6 +124,9 @@ _DETERMINER = regex.compile(
 _OPENS_LABEL: Final = ("**", "__", "(", "[")
 _COLON = regex.compile(r"(?:\*\*|__)?[ ]?:(?!\w)")
 _RUN = regex.compile(rf"(?<![{CASED}.@-]){NAME}")
+_PREFIXED = regex.compile(PREFIX)
+_WORD_BEFORE = regex.compile(r"[\p{L}\p{M}]+(?=\s*\Z)")
+_LONGEST_WORD: Final = 60
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’-][\p{L}\p{M}]+)*")
 _LOCALES: Final = (
     *("en_US", "en_GB", "en_IN", "de_DE", "de_AT", "de_CH", "fr_FR", "es_ES", "es_MX", "it_IT", "pt_BR", "pt_PT"),
@@ -339,6 +342,18 @@ def _names(text: str, around: str) -> Iterator[Mention]:
                 yield _mention(PERSON if capitalises_nouns else NAME_TYPE, text, called)
             elif len(words) > 1 + opens and _is_pair(" ".join(word for _, _, word in words[-2:]), text, around):
                 yield _mention(NAME_TYPE, text, words[-2:])
+            elif len(words) > 1 + opens and _is_with_family_name(text, *words[-2:]):
+                yield _mention(PERSON, text, words[-2:])
+
+
+def _is_with_family_name(text: str, given: tuple[int, int, str], family: tuple[int, int, str]) -> bool:
+    """Whether two capitalised words are a person where nouns are capitalised: a family name right behind a word that is
+    no title and has no article."""
+    (start, end, word), (behind, _, name) = given, family
+    if word in _TITLES or unaccented(name) not in _family_names() or text[end:behind].strip():
+        return False
+    before = _WORD_BEFORE.search(text, max(0, start - _LONGEST_WORD), start)
+    return before is None or _DETERMINER.fullmatch(before.group()) is None
 
 
 def _is_label(text: str, start: int, end: int) -> bool:
@@ -360,7 +375,8 @@ def _words_of_name(text: str, start: int, end: int) -> Iterator[tuple[int, int, 
     for match in _WORD.finditer(text, start, end):
         word = match.group()
         is_name = _is_common_first_name(before) and is_month_as_name(text, *match.span())
-        if word[0].isupper() and not _is_acronym(word) and (is_name or word.casefold() not in _CALENDAR):
+        is_cased = word[0].isupper() or (before and _PREFIXED.match(word))
+        if is_cased and not _is_acronym(word) and (is_name or word.casefold() not in _CALENDAR):
             yield match.start(), match.end(), word
         before = word
 
@@ -434,15 +450,24 @@ def _is_rare_first_name(word: str) -> bool:
 @cache
 def _common_first_names() -> frozenset[str]:
     """First names of two dozen countries, folded: those that faker draws."""
+    return _drawn("first_name")
+
+
+@cache
+def _family_names() -> frozenset[str]:
+    """Family names of two dozen countries, folded: those that faker draws."""
+    return _drawn("last_name")
+
+
+def _drawn(what: str) -> frozenset[str]:
+    """The names that faker draws from, in all of its lists that begin so."""
     from faker.providers import person
 
     names: set[str] = set()
     for locale in _LOCALES:
         provider = module_in(person, locale).Provider
         for attribute in dir(provider):
-            if attribute.startswith("first_name") and isinstance(
-                listed := getattr(provider, attribute), tuple | list | dict
-            ):
+            if attribute.startswith(what) and isinstance(listed := getattr(provider, attribute), tuple | list | dict):
                 names.update(unaccented(str(name)) for name in listed)
     return frozenset(name for name in names - _places() if len(name) > 2)
 

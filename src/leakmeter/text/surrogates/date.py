@@ -42,8 +42,8 @@ def _dated(match: regex.Match[str], region: str, year: int, month: int, day: int
         new["name"] = date.month_like(groups["name"], month)
     if groups.get("th", ".") in ("st", "nd", "rd", "th"):
         new["th"] = ordinal_ending(day)
-    words = {"day_words": date.DAYS[day - 1], "year_words": date.year_in_words(year)}
-    new |= {name: word for name, word in words.items() if name in groups}
+    new |= {name: date.day_like(words, day) for name, words in groups.items() if name == "day_words"}
+    new |= {name: date.year_like(words, year) for name, words in groups.items() if name == "year_words"}
     out, cursor = "", match.start()
     for name in sorted(new, key=match.start):
         out += match.string[cursor : match.start(name)] + new[name]

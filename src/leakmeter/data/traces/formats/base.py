@@ -35,6 +35,7 @@ class TraceFormat:
             if recipient is not None:
                 values = (at_path(place, recipient) for place in places)
                 span.user, span.session = named(next((value for value in values if value is not None), None)), None
+                span.told = {}
             yield span
 
 

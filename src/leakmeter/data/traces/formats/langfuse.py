@@ -61,12 +61,12 @@ def _span(row: LogRecord, about: LogRecord, where: str) -> TraceSpan:
     elif row.get("type") == "SPAN" and _RETRIEVAL.search(str(row.get("name"))):
         # Older clients have no type of retrievals.
         documents = _documents(row)
-        if documents and all(text is not None for _, text, _ in documents):
+        if documents and all(text is not None for _, text, *_ in documents):
             span.kind, span.documents = "retriever", documents
     return span
 
 
-def _documents(row: LogRecord) -> list[list[str | None]]:
+def _documents(row: LogRecord) -> list[list[Any]]:
     outputs = parsed(row.get("output"))
     return documents_of(first(outputs, "documents", "results", "nodes", "output") if is_record(outputs) else outputs)
 

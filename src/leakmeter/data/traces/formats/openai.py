@@ -27,7 +27,7 @@ def _fits(logged: LogRecord) -> bool:
     return "messages" in request_of(logged) or has_choices or "custom_id" in logged
 
 
-def beside(logged: LogRecord, path: str | None) -> list[list[str | None]]:
+def beside(logged: LogRecord, path: str | None) -> list[list[Any]]:
     if path is not None:
         held: Any = at_path(logged, path)
     else:
@@ -89,6 +89,7 @@ def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[Foun
         first(logged, "time", "timestamp", "created_at") or first(completion, "created") or logged.get("created")
     )
     span.user, span.session = recipient_of(logged, request)
+    span.read_recipient(logged)
     span.model = named(completion.get("model")) or named(request.get("model")) or named(logged.get("model"))
     span.parameters = {name: value for name, value in request.items() if name != "messages"}
     span.n_tools = len(request["tools"]) if isinstance(request.get("tools"), list) else 0
@@ -125,6 +126,7 @@ def joined(spans: list[TraceSpan]) -> list[TraceSpan]:
     request.n_hidden = max(request.n_hidden, answer.n_hidden)
     request.documents = request.documents or answer.documents
     request.user, request.session = request.user or answer.user, request.session or answer.session
+    request.told = request.told or answer.told
     return [request]
 
 

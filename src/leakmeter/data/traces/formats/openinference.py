@@ -10,7 +10,7 @@ from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
 from leakmeter.data.mapping import parsed_cell
 from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat, span_of
 from leakmeter.data.traces.plainly import at_path, is_record, named, seconds
-from leakmeter.data.traces.span import SpanKind, TraceSpan, document_of, documents_of
+from leakmeter.data.traces.span import FoundDocument, SpanKind, TraceSpan, document_of, documents_of
 
 _KINDS: Mapping[str, SpanKind] = {"LLM": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
 _LISTS = (
@@ -52,7 +52,7 @@ def _listed(value: Any) -> Any:
     return {name: _listed(inner) for name, inner in value.items()}
 
 
-def _document(logged: Any) -> tuple[Any, Any, Any]:
+def _document(logged: Any) -> FoundDocument:
     return document_of(record(record(logged).get("document", logged)))
 
 
@@ -95,7 +95,7 @@ def _lists(attributes: LogRecord) -> JsonObject:
     return {name: parsed_cell(value) if name in _LISTS else value for name, value in attributes.items()}
 
 
-def replaced(attributes: LogRecord) -> list[list[str | None]]:
+def replaced(attributes: LogRecord) -> list[list[Any]]:
     """Documents that a reranker was given, in place of which its own stand."""
     held = nested(_lists({name: value for name, value in attributes.items() if str(name).startswith("reranker")}))
     return documents_of(at_path(held, "reranker.input_documents"), _document)

@@ -15,7 +15,7 @@ from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
 from leakmeter.data.traces.formats import openinference
 from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat
 from leakmeter.data.traces.plainly import at_path, is_record, named, seconds
-from leakmeter.data.traces.span import SpanKind, TraceSpan, document_of, documents_of
+from leakmeter.data.traces.span import FoundDocument, SpanKind, TraceSpan, document_of, documents_of
 
 _OPERATIONS: Mapping[str, SpanKind] = {
     "chat": "llm",
@@ -64,10 +64,10 @@ def _value(held: Any, depth: int) -> Any:
     return None
 
 
-def _document(logged: Any) -> tuple[Any, Any, Any]:
+def _document(logged: Any) -> FoundDocument:
     held = record(logged)
-    id_, text, name = document_of(held)
-    return first(held, "id", "document.id", "source_id") or id_, first(held, "document.content") or text, name
+    id_, text, name, whose = document_of(held)
+    return first(held, "id", "document.id", "source_id") or id_, first(held, "document.content") or text, name, whose
 
 
 def _indexed(attributes: LogRecord, start: str) -> list[Any] | None:

@@ -29,6 +29,7 @@ def _read(row: LogRecord, where: str, documents: str | None) -> Iterator[FoundSp
         span.problem = Reason.INCOMPLETE.value
     span.end = seconds(row.get("time"))
     span.user = named(row.get("recipient"))
+    span.read_recipient(row)
     span.model = named(row.get("model"))
     span.parameters = dict(record(row.get("sampling")))
     span.response_id = named(row.get("response_id"))

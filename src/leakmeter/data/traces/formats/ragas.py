@@ -36,8 +36,8 @@ def _sample(logged: LogRecord, where: str, documents: str | None) -> Iterator[Fo
     ids = parsed(logged.get("retrieved_context_ids"))
     if isinstance(ids, list) and len(ids) == len(span.documents):
         span.documents = [
-            [named(id_) or old, text, named(id_) or name]
-            for id_, (old, text, name) in zip(ids, span.documents, strict=True)
+            [named(id_) or old, text, named(id_) or name, *whose]
+            for id_, (old, text, name, *whose) in zip(ids, span.documents, strict=True)
         ]
     user_input, answer = parsed(first(logged, "user_input", "question")), first(logged, "response", "answer")
     prompt: Any = first(logged, "messages", "prompt")
@@ -47,7 +47,7 @@ def _sample(logged: LogRecord, where: str, documents: str | None) -> Iterator[Fo
             prompt, answer = user_input[:-1], [user_input[-1]]
     if prompt is None:
         # Texts that are equal are written once, as they are read.
-        texts = dict.fromkeys(text for _, text, _ in span.documents if text and text.strip())
+        texts = dict.fromkeys(text for _, text, *_ in span.documents if text and text.strip())
         user_input = first(logged, "user_input", "question")
         prompt = [
             {"role": "user", "content": SEPARATOR.join([*texts, user_input if isinstance(user_input, str) else ""])}
@@ -57,6 +57,7 @@ def _sample(logged: LogRecord, where: str, documents: str | None) -> Iterator[Fo
     span.n_hidden = int(has_reasoned(answer))
     span.end = seconds(first(logged, "time", "timestamp", "created_at"))
     span.user, span.session = recipient_of(logged, {})
+    span.read_recipient(logged)
     span.model = named(logged.get("model"))
     span.parameters = dict(logged)
     yield span, logged
