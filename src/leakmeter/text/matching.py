@@ -83,10 +83,13 @@ class Folded:
     def __init__(self, text: str) -> None:
         self._text = text
         self.letters: str = folded(text)
-        if text.isascii():
-            self._places = [i for i, sign in enumerate(text) if sign.isalnum()]
-        else:
-            self._places = [i for i, sign in enumerate(text) for _ in _letters_of(sign)]
+
+    # Most texts do not have most values.
+    @cached_property
+    def _places(self) -> list[int]:
+        if self._text.isascii():
+            return [i for i, sign in enumerate(self._text) if sign.isalnum()]
+        return [i for i, sign in enumerate(self._text) for _ in _letters_of(sign)]
 
     @cached_property
     def _digits(self) -> tuple[str, list[tuple[int, int]]]:

@@ -11,6 +11,7 @@ import base64
 import binascii
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, islice
 from typing import Final
 
@@ -79,11 +80,21 @@ class EncodedCopy:
 
 
 @dataclass(frozen=True, slots=True)
+class _Backwards:
+    """Which characters say each of a text that is read backwards."""
+
+    n: int
+
+    def __getitem__(self, i: int) -> TextRange:
+        return self.n - 1 - i, self.n - i
+
+
+@dataclass(frozen=True, slots=True)
 class _Decoded:
     """What an answer says in a code, and which of its characters say each character of that."""
 
     text: str
-    places: Sequence[TextRange]
+    places: Sequence[TextRange] | _Backwards
     least: int = _LEAST_LETTERS
     """Letters of a value that is looked for."""
     in_tokens: bool = False
@@ -146,8 +157,7 @@ def _joined(tokens: Sequence[tuple[str, TextRange]]) -> _Decoded:
 def _letter_by_letter(answer: str) -> Iterator[_Decoded]:
     if _ESCAPE.search(answer):
         yield _percent(answer)
-    n = len(answer)
-    yield _Decoded(answer[::-1], [(n - 1 - i, n - i) for i in range(n)], _LEAST_BACKWARDS)
+    yield _Decoded(answer[::-1], _Backwards(len(answer)), _LEAST_BACKWARDS)
     yield from _apart(answer)
     yield from _spelled(answer)
 
@@ -214,7 +224,7 @@ def _spelled(answer: str) -> Iterator[_Decoded]:
     n_run, begun = 0, 0
     for match in _WORD.finditer(answer):
         word = match.group().casefold()
-        signs = word if len(word) == 1 or word.isdecimal() else _SPELLING.get(word) or digits_of(word)[0]
+        signs = _said_by(word)
         if signs:
             n_run += 1
             text += signs
@@ -229,3 +239,9 @@ def _spelled(answer: str) -> Iterator[_Decoded]:
         del text[begun:], places[begun:]
     if any(sign != "\n" for sign in text):
         yield _Decoded("".join(text), places)
+
+
+@lru_cache(maxsize=50_000)
+def _said_by(word: str) -> str:
+    """Letters or digits that a word stands for; none of most."""
+    return word if len(word) == 1 or word.isdecimal() else _SPELLING.get(word) or digits_of(word)[0]

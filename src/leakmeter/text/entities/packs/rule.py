@@ -14,7 +14,7 @@ from leakmeter.text.entities import pattern
 from leakmeter.text.entities.mention import EMAIL, PHONE
 from leakmeter.text.entities.packs.checksums import CHECKSUMS
 from leakmeter.text.entities.packs.size import size_of
-from leakmeter.text.folding import WORD
+from leakmeter.text.folding import WORD, alike, lower
 
 PUBLIC: Final = "public"
 """Kind of what is no value."""
@@ -36,15 +36,6 @@ _FIELDS: Final = frozenset(("kind", "pattern", "checksum", "shape", "meaning", "
 _ENDING: Final = r"\p{L}{0,15}"
 _APOSTROPHE = regex.compile(r"\\?['’]")
 _APOSTROPHES: Final = "['’]"
-_ALIKE: Final = {
-    **{
-        sign: alike
-        for sign in map(chr, range(0x80, 0x2000))
-        if len(alike := sign.upper().lower()) == 1 and alike != sign.lower()
-    },
-    **dict(zip("İ’\u1fd3\u1fe3ﬅ", "i'\u0390\u03b0ﬆ", strict=True)),
-}
-"""Small letters to those of the same capital, as 'ς' to 'σ', and apostrophes."""
 BEGINS: Final = rf"(?:(?<![{WORD}])|(?![{WORD}]))"
 _ENDS: Final = rf"(?:(?![{WORD}])|(?<![{WORD}]))"
 """Where no cased letter or digit goes on."""
@@ -203,20 +194,3 @@ def _texts(entry: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
     if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
         raise UsageError(f"{where}: '{name}' has to be a list of texts")
     return tuple(texts)
-
-
-def alike(text: str) -> str:
-    """A text as long, in which all signs are the same that a pattern takes for the same in any case, and apostrophes."""
-    lowered = lower(text)
-    if not lowered.isascii():
-        for sign in _ALIKE.keys() & set(lowered):
-            lowered = lowered.replace(sign, _ALIKE[sign])
-    return lowered
-
-
-def lower(text: str) -> str:
-    """A text in small letters, sign by sign: one becomes one."""
-    lowered = text.lower()
-    if len(lowered) != len(text):
-        lowered = "".join(small if len(small := sign.lower()) == 1 else sign for sign in text)
-    return lowered

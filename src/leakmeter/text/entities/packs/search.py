@@ -21,8 +21,8 @@ from leakmeter.errors import UsageError
 from leakmeter.text.entities import date, person
 from leakmeter.text.entities.mention import DATE, PERSON, Mention
 from leakmeter.text.entities.packs.checksums import AS_WRITTEN, CHECKSUMS
-from leakmeter.text.entities.packs.rule import PackRule, alike, lower
-from leakmeter.text.folding import WORD, in_plain_text
+from leakmeter.text.entities.packs.rule import PackRule
+from leakmeter.text.folding import WORD, alike, any_of, in_plain_text, lower
 
 _DIGIT: Final = regex.compile(r"\d")
 _BESIDE = regex.compile(rf"[{WORD}]{{2}}")
@@ -98,7 +98,7 @@ class _Heads:
         of_words = [head for head in wanted if _begins_with_word(head)]
         others = [head for head in wanted if not _begins_with_word(head)]
         # No letter or digit stands before a value or a word; before a sign any may.
-        ways = [*([rf"(?<![a-z0-9_]){_any_of(of_words)}"] if of_words else []), *([_any_of(others)] if others else [])]
+        ways = [*([rf"(?<![a-z0-9_]){any_of(of_words)}"] if of_words else []), *([any_of(others)] if others else [])]
         self._pattern = re.compile(f"(?=({'|'.join(ways)}))") if ways else None
 
     def places(self, read: _Read) -> dict[int, list[int]]:
@@ -121,18 +121,6 @@ def _heads(rules: tuple[PackRule, ...]) -> _Heads:
 
 def _begins_with_word(head: str) -> bool:
     return regex.match(rf"[{WORD}]", head) is not None
-
-
-def _any_of(texts: Sequence[str]) -> str:
-    """A pattern of the longest of some texts: what several begin with is asked once."""
-    by_sign: dict[str, list[str]] = {}
-    for text in texts:
-        by_sign.setdefault(text[:1], []).append(text[1:])
-    ends = "" in by_sign
-    ways = [re.escape(sign) + _any_of(rest) for sign, rest in sorted(by_sign.items()) if sign]
-    if not ways:
-        return ""
-    return f"(?:{'|'.join(ways)}){'?' if ends else ''}" if ends or len(ways) > 1 else ways[0]
 
 
 def _is_word(lowered: str, word: str, at: int) -> bool:
