@@ -16,7 +16,7 @@ from typing import Final
 import regex
 
 from leakmeter.text.entities.mention import DATE, Mention
-from leakmeter.text.folding import WORD, in_plain_text, plain
+from leakmeter.text.folding import WORD, alike, any_of, in_plain_text, plain
 
 MONTHS: Final = {
     "en": "January February March April May June July August September October November December",
@@ -102,6 +102,8 @@ _YEAR = (
     r"(?P<year_words>(?:eighteen|nineteen|twenty|two)(?:[ -](?:and|oh|hundred|thousand|"
     rf"{'|'.join((*UNITS, *TEENS, *TENS))}))+)"
 )
+# Where each of the forms may begin, see `_places`.
+_DIGITS, _DAY_AND_NAME, _WORDS, _MONTH = "digits", "digits before a month", "words before a month", "month"
 _FORMS: Final = (
     regex.compile(r"(?<!\d)(?P<y>\d{4})年(?P<m>\d{1,2})月(?P<d>\d{1,2})日"),
     *(
@@ -121,17 +123,51 @@ _FORMS: Final = (
         )
     ),
 )
+_BEGINS: Final = (*[_DIGITS] * (len(_FORMS) - 3), _DAY_AND_NAME, _WORDS, _MONTH)
+_JOINED_DIGITS = re.compile(r"(?<!\d)\d{1,4}(?=[-/.年])")
+_ONE_DAY = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
+_MONTH_AT = re.compile(rf"(?<![a-z0-9_])(?={any_of(map(alike, _NUMBER_OF))})")
+_DAY_WORDS_AT = re.compile(rf"(?<![a-z0-9_])(?={any_of({day.partition('-')[0] for day in DAYS})})")
+_BEFORE_MONTH: Final = 2 + len("nd of ")
+_WORDS_BEFORE_MONTH: Final = max(map(len, DAYS)) + len(" day of ")
+"""Characters that may stand before the month."""
+
+
+def _places(text: str) -> dict[str, list[int]]:
+    """Where a date may begin, by what it begins with. Few words are months, and days are looked for before them."""
+    read = alike(text)
+    months = [match.start() for match in _MONTH_AT.finditer(read)]
+
+    def before(what: re.Pattern[str], distance: int) -> list[int]:
+        found = (match.start() for at in months for match in what.finditer(read, max(0, at - distance), at))
+        return sorted(set(found))
+
+    return {
+        _DIGITS: [match.start() for match in _JOINED_DIGITS.finditer(read)],
+        _DAY_AND_NAME: before(_ONE_DAY, _BEFORE_MONTH),
+        _WORDS: before(_DAY_WORDS_AT, _WORDS_BEFORE_MONTH),
+        _MONTH: months,
+    }
+
+
+def _matches(text: str) -> Iterator[regex.Match[str]]:
+    places = _places(text)
+    for form, begins in zip(_FORMS, _BEGINS, strict=True):
+        done = 0
+        for at in places[begins]:
+            if at >= done and (match := form.match(text, at)):
+                done = match.end()
+                yield match
 
 
 @in_plain_text
 def find(text: str, region: str) -> Iterator[Mention]:
     """Dates of a text; in the US 5/3/1984 is a day in May."""
-    for form in _FORMS:
-        for match in form.finditer(text):
-            value = _value(match, region)
-            if value is not None:
-                # The point behind 'Mar.' may as well end the sentence.
-                yield Mention(DATE, match.start(), match.start() + len(match.group().rstrip(".")), value)
+    for match in _matches(text):
+        value = _value(match, region)
+        if value is not None:
+            # The point behind 'Mar.' may as well end the sentence.
+            yield Mention(DATE, match.start(), match.start() + len(match.group().rstrip(".")), value)
 
 
 def parse(text: str, region: str) -> tuple[regex.Match[str], str] | None:

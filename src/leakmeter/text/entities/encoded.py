@@ -54,6 +54,8 @@ _SPELLING: Final = {
 _WORD = regex.compile(r"[\p{L}\p{N}]++")
 _ESCAPE = regex.compile(r"%[\dA-Fa-f]{2}")
 _LEAST_SPELLED: Final = 4
+_DASH: Final = "dash"
+"""What is said between letters and stands for none."""
 _ENDING = regex.compile(
     r"(?:(?i:\b(?:ending|ends|end)[ ](?:in|with|on)"
     r"|\blast[ ](?:four|five|six|[4-6])[ ]digits(?:[ ](?:are|is|of[ ]it))?"
@@ -104,6 +106,8 @@ class _Decoded:
 def find(answer: str, context: str, query: str, known: Sequence[tuple[str, str]]) -> Iterator[EncodedCopy]:
     """Where an answer says values of a context in a code, each place once. `known` are kinds and texts of these values,
     those that tell most first; what the query says too is none, nor what the answer says as it is."""
+    if not context and not known:
+        return
     tokens = [*_tokens(answer, _BASE64, _from_base64), *_tokens(answer, _HEX, _from_hex)]
     ways = [*([_joined(tokens)] if tokens else []), *_letter_by_letter(answer)]
     documents, asked, plainly = Folded(context), Folded(query), Folded(answer)
@@ -219,6 +223,10 @@ def _percent(answer: str) -> _Decoded:
 
 def _spelled(answer: str) -> Iterator[_Decoded]:
     """Words that stand for letters and digits, one behind the other."""
+    words = list(map(str.casefold, _WORD.findall(answer)))
+    runs = "".join("" if word == _DASH else "x" if _said_by(word) else " " for word in words)
+    if "x" * _LEAST_SPELLED not in runs:
+        return
     text: list[str] = []
     places: list[TextRange] = []
     n_run, begun = 0, 0
@@ -229,7 +237,7 @@ def _spelled(answer: str) -> Iterator[_Decoded]:
             n_run += 1
             text += signs
             places += [match.span()] * len(signs)
-        elif word != "dash":
+        elif word != _DASH:
             if n_run < _LEAST_SPELLED:
                 del text[begun:], places[begun:]
             text.append("\n")
