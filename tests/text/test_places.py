@@ -73,8 +73,8 @@ SPOKEN = (
 SPELLING = {
     word
     for words in (
-        "alfa alpha bravo charlie delta echo foxtrot golf hotel india juliet juliett kilo lima mike november oscar papa",
-        "quebec romeo sierra tango uniform victor whiskey whisky xray yankee zulu",
+        "alfa alpha bravo charlie delta echo foxtrot golf hotel india juliet juliett kilo lima mike november oscar",
+        "papa quebec romeo sierra tango uniform victor whiskey whisky xray yankee zulu",
     )
     for word in words.split()
 }

@@ -25,6 +25,9 @@ from leakmeter.text.entities.packs.rule import PackRule
 from leakmeter.text.folding import WORD, alike, any_of, in_plain_text, lower
 
 _DIGIT: Final = regex.compile(r"\d")
+_MOST_RUNS: Final = 25
+"""In a text with more runs of digits than one to so many characters it is quicker to ask every place than those near
+them."""
 _BESIDE = regex.compile(rf"[{WORD}]{{2}}")
 _MOST_OF_HEAD: Final = 12
 """Characters of a text that are looked for at once; the rest is compared where these stand."""
@@ -177,10 +180,12 @@ def _near_digits(read: _Read, rule: PackRule) -> Iterator[regex.Match[str]]:
     """Matches of a rule, which begin not far before a run of digits, of which as many as it has stand close enough."""
     digits, distance, done = read.digits, rule.to_digit or 0, 0
     more = max(0, rule.digits - 1)
-    for number in read.runs[: bisect_left(read.runs, len(digits) - more)]:
-        run = digits[number]
-        if digits[number + more] - run >= rule.most:
-            continue
+    enough = read.runs[: bisect_left(read.runs, len(digits) - more)]
+    runs = [digits[number] for number in enough if digits[number + more] - digits[number] < rule.most]
+    if len(runs) * _MOST_RUNS > len(read.text):
+        yield from rule.compiled.finditer(read.text)
+        return
+    for run in runs:
         at = max(done, run - distance)
         while at <= run and (match := rule.near_digit.match(read.text, at)):
             at = done = match.end("whole")
