@@ -18,7 +18,10 @@ from hypothesis import strategies as st
 
 from helpers.examples import few
 from leakmeter.data import samples
-from leakmeter.text.entities import date, encoded, shapes
+from leakmeter.text.entities import date, encoded, phone, shapes, values
+from leakmeter.text.entities.find import by_form
+from leakmeter.text.entities.find import find as find_entities
+from leakmeter.text.entities.mention import Mention
 from leakmeter.text.entities.packs import pack, search
 from leakmeter.text.entities.packs.checksums import AS_WRITTEN, CHECKSUMS
 from leakmeter.text.entities.packs.rule import PackRule
@@ -266,6 +269,23 @@ def spelled_slowly(text: str) -> list[str]:
 def test_words_that_are_spelled_are_those_of_any_text(text: str) -> None:
     decoded = list(encoded._spelled(text))
     assert [run for one in decoded for run in one.text.split("\n") if run] == spelled_slowly(text)
+
+
+def test_a_document_of_many_cases_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+
+    def finding(text: str, region: str) -> Iterator[Mention]:
+        searched.append(text)
+        return iter(())
+
+    monkeypatch.setattr(phone, "find", finding)
+    by_form.cache_clear()
+    text = "Call Mr Quillmere on 555-0100."
+    for context in ("", text, "Nobody calls."):
+        values.find(text, context, "", region="US")
+    find_entities(text, [(0, len(text))], region="US")
+    by_form.cache_clear()
+    assert [one for one in searched if one] == [text, "Nobody calls."]
 
 
 # ----------------------------------------------------------------------------------------------------------- in time

@@ -43,14 +43,11 @@ _JOINTS: Final = str.maketrans({**dict.fromkeys(_DASHES, "-"), **dict.fromkeys(_
 
 
 _ALIKE: Final = {
-    **{
-        sign: alike
-        for sign in map(chr, range(0x80, 0x2000))
-        if len(alike := sign.upper().lower()) == 1 and alike != sign.lower()
-    },
+    **{sign: sign.upper().lower() for sign in map(chr, range(0x80, 0x2000)) if len(sign.upper().lower()) == 1},
     **dict(zip("İ’\u1fd3\u1fe3ﬅ", "i'\u0390\u03b0ﬆ", strict=True)),
 }
 """Small letters to those of the same capital, as 'ς' to 'σ', and apostrophes."""
+_UNLIKE: Final = frozenset(sign for sign, other in _ALIKE.items() if other != sign)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,7 @@ def alike(text: str) -> str:
     """A text as long, in which signs are the same that a pattern takes for the same in any case, and apostrophes."""
     lowered = lower(text)
     if not lowered.isascii():
-        for sign in _ALIKE.keys() & set(lowered):
+        for sign in _UNLIKE & set(lowered):
             lowered = lowered.replace(sign, _ALIKE[sign])
     return lowered
 
