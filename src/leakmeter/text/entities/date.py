@@ -103,7 +103,7 @@ _YEAR = (
     rf"{'|'.join((*UNITS, *TEENS, *TENS))}))+)"
 )
 # Where each of the forms may begin, see `_places`.
-_DIGITS, _DAY_AND_NAME, _WORDS, _MONTH = "digits", "digits before a month", "words before a month", "month"
+_DIGITS, _DAY_AND_NAME, _WORDS, _MONTH = range(4)
 _FORMS: Final = (
     regex.compile(r"(?<!\d)(?P<y>\d{4})年(?P<m>\d{1,2})月(?P<d>\d{1,2})日"),
     *(
@@ -128,12 +128,12 @@ _JOINED_DIGITS = re.compile(r"(?<!\d)\d{1,4}(?=[-/.年])")
 _ONE_DAY = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 _MONTH_AT = re.compile(rf"(?<![a-z0-9_])(?={any_of(map(alike, _NUMBER_OF))})")
 _DAY_WORDS_AT = re.compile(rf"(?<![a-z0-9_])(?={any_of({day.partition('-')[0] for day in DAYS})})")
-_BEFORE_MONTH: Final = 2 + len("nd of ")
-_WORDS_BEFORE_MONTH: Final = max(map(len, DAYS)) + len(" day of ")
-"""Characters that may stand before the month."""
+_BEFORE_MONTH: Final = 8
+_WORDS_BEFORE_MONTH: Final = max(map(len, DAYS)) + 8
+"""Characters that may stand before the month: '31st of ', and a day in words with ' day of '."""
 
 
-def _places(text: str) -> dict[str, list[int]]:
+def _places(text: str) -> dict[int, list[int]]:
     """Where a date may begin, by what it begins with. Few words are months, and days are looked for before them."""
     read = alike(text)
     months = [match.start() for match in _MONTH_AT.finditer(read)]
