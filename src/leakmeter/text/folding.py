@@ -3,8 +3,9 @@ become their plain forms, and signs that nobody sees are left out."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, wraps
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec
@@ -42,6 +43,14 @@ _BETWEEN = regex.compile(r"(?<=[A-Za-z0-9])．(?=[A-Za-z0-9])|(?<=[0-9])，(?=[0
 _JOINT = regex.compile(rf"[{_DASHES}{_POINTS}]")
 _INNER_JOINT = regex.compile(rf"(?<=[A-Za-z0-9])[{_DASHES}{_POINTS}](?=[A-Za-z0-9])")
 _JOINTS: Final = str.maketrans({**dict.fromkeys(_DASHES, "-"), **dict.fromkeys(_POINTS, ".")})
+
+
+_ALIKE: Final = {
+    **{sign: sign.upper().lower() for sign in map(chr, range(0x80, 0x2000)) if len(sign.upper().lower()) == 1},
+    **dict(zip("İ’\u1fd3\u1fe3ﬅ", "i'\u0390\u03b0ﬆ", strict=True)),
+}
+"""Small letters to those of the same capital, as 'ς' to 'σ', and apostrophes."""
+_UNLIKE: Final = frozenset(sign for sign, other in _ALIKE.items() if other != sign)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +131,34 @@ def _plain_signs() -> dict[int, str]:
         **dict.fromkeys(map(ord, _HYPHENS), "-"),
         **dict.fromkeys(map(ord, _SPACES), " "),
     }
+
+
+@lru_cache(maxsize=8)
+def alike(text: str) -> str:
+    """A text as long, in which signs are the same that a pattern takes for the same in any case, and apostrophes."""
+    lowered = lower(text)
+    if not lowered.isascii():
+        for sign in _UNLIKE & set(lowered):
+            lowered = lowered.replace(sign, _ALIKE[sign])
+    return lowered
+
+
+@lru_cache(maxsize=8)
+def lower(text: str) -> str:
+    """A text in small letters, sign by sign: one becomes one."""
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        lowered = "".join(small if len(small := sign.lower()) == 1 else sign for sign in text)
+    return lowered
+
+
+def any_of(texts: Iterable[str]) -> str:
+    """A pattern of the `re` library for the longest of some texts: what several begin with is asked once."""
+    by_sign: dict[str, list[str]] = {}
+    for text in texts:
+        by_sign.setdefault(text[:1], []).append(text[1:])
+    ways = [re.escape(sign) + any_of(rest) for sign, rest in sorted(by_sign.items()) if sign]
+    if not ways:
+        return ""
+    is_end = "" in by_sign
+    return f"(?:{'|'.join(ways)}){'?' if is_end else ''}" if is_end or len(ways) > 1 else ways[0]

@@ -86,11 +86,14 @@ class Folded:
     def __init__(self, text: str) -> None:
         self._text = text
         self.letters: str = folded(text)
-        if text.isascii():
-            self._places = [i for i, sign in enumerate(text) if sign.isalnum()]
-        else:
-            signs = LONG_VOWEL.sub("-", text)  # one sign for one
-            self._places = [i for i, sign in enumerate(signs) for _ in _letters_of(sign)]
+
+    # Most texts do not have most values.
+    @cached_property
+    def _places(self) -> list[int]:
+        if self._text.isascii():
+            return [i for i, sign in enumerate(self._text) if sign.isalnum()]
+        signs = LONG_VOWEL.sub("-", self._text)  # one sign for one
+        return [i for i, sign in enumerate(signs) for _ in _letters_of(sign)]
 
     @cached_property
     def _digits(self) -> tuple[str, list[tuple[int, int]]]:

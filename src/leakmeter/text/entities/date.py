@@ -17,7 +17,7 @@ import regex
 
 from leakmeter.text.entities import date_words
 from leakmeter.text.entities.mention import DATE, Mention
-from leakmeter.text.folding import WORD, in_plain_text, plain
+from leakmeter.text.folding import WORD, alike, any_of, in_plain_text, plain
 
 MONTHS: Final = {
     "en": "January February March April May June July August September October November December",
@@ -105,7 +105,8 @@ def _years(year: int) -> tuple[str, ...]:
 
 _DAY_OF: Final = {day.replace("-", " "): number for number, day in enumerate(DAYS, 1)} | date_words.DAY_OF
 _YEAR_OF: Final = date_words.YEAR_OF | {words.rstrip(): year for year in range(1800, 2100) for words in _years(year)}
-_DAY = rf"(?P<day_words>{date_words.any_of((*DAYS, *date_words.DAYS))})"
+_DAY_WORDS: Final = (*DAYS, *date_words.DAYS)
+_DAY = rf"(?P<day_words>{date_words.any_of(_DAY_WORDS)})"
 _YEAR = (
     rf"(?P<year_words>{date_words.YEARS}|(?:eighteen|nineteen|twenty|two)(?:[ -](?:and|oh|hundred|thousand|"
     rf"{'|'.join((*UNITS, *TEENS, *TENS))}))+)"
@@ -126,13 +127,18 @@ _HAN_PARTS = (
     rf"(?P<m>\d{{1,2}}|[{_HAN_DIGITS}十]{{1,3}})[ ]?月[ ]?"
     rf"(?P<d>\d{{1,2}}|[{_HAN_DIGITS}十廿卅]{{1,3}})[ ]?[日号號]"
 )
-_FORMS: Final = (
+# Where each of the forms may begin, see `_places`.
+_DIGITS, _DAY_AND_NAME, _WORDS, _MONTH = range(4)
+_EAST_ASIAN: Final = (
     regex.compile(rf"(?<![\d{_HAN_DIGITS}零])(?P<y>\d{{4}}|[{_HAN_DIGITS}零]{{4}})[ ]?年[ ]?{_HAN_PARTS}"),
     regex.compile(
         rf"(?P<era>{'|'.join(sorted(_ERAS, key=len, reverse=True))})[ ]?"
         rf"(?P<n>\d{{1,3}}|[{_HAN_DIGITS}十]{{1,3}}|元)[ ]?年[ ]?{_HAN_PARTS}"
     ),
     regex.compile(r"(?<!\d)(?P<y>\d{4})[ ]?년[ ]?(?P<m>\d{1,2})[ ]?월[ ]?(?P<d>\d{1,2})[ ]?일"),
+)
+_FORMS: Final = (
+    *_EAST_ASIAN,
     *(
         regex.compile(_BEFORE + form + _AFTER, regex.IGNORECASE)
         for form in (
@@ -150,17 +156,55 @@ _FORMS: Final = (
         )
     ),
 )
+_BEGINS: Final = (*[_DIGITS] * (len(_FORMS) - len(_EAST_ASIAN) - 3), _DAY_AND_NAME, _WORDS, _MONTH)
+_YEAR_SIGN = re.compile("[年년]")
+_JOINED_DIGITS = re.compile(r"(?<!\d)\d{1,4}(?=[-/.])")
+_ONE_DAY = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
+_MONTH_AT = re.compile(rf"(?<![a-z0-9_])(?={any_of(map(alike, _NUMBER_OF))})")
+_DAY_WORDS_AT = re.compile(rf"(?<![a-z0-9_])(?={any_of({re.split('[ -]', alike(day))[0] for day in _DAY_WORDS})})")
+_BEFORE_MONTH: Final = 8
+_WORDS_BEFORE_MONTH: Final = max(map(len, _DAY_WORDS)) + 8
+"""Characters that may stand before the month: '31st of ', and a day in words with ' day of '."""
+
+
+def _places(text: str) -> dict[int, list[int]]:
+    """Where a date may begin, by what it begins with. Few words are months, and days are looked for before them."""
+    read = alike(text)
+    months = [match.start() for match in _MONTH_AT.finditer(read)]
+
+    def before(what: re.Pattern[str], distance: int) -> list[int]:
+        found = (match.start() for at in months for match in what.finditer(read, max(0, at - distance), at))
+        return sorted(set(found))
+
+    return {
+        _DIGITS: [match.start() for match in _JOINED_DIGITS.finditer(read)],
+        _DAY_AND_NAME: before(_ONE_DAY, _BEFORE_MONTH),
+        _WORDS: before(_DAY_WORDS_AT, _WORDS_BEFORE_MONTH),
+        _MONTH: months,
+    }
+
+
+def _matches(text: str) -> Iterator[regex.Match[str]]:
+    if _YEAR_SIGN.search(text):
+        for form in _EAST_ASIAN:
+            yield from form.finditer(text)
+    places = _places(text)
+    for form, begins in zip(_FORMS[len(_EAST_ASIAN) :], _BEGINS, strict=True):
+        done = 0
+        for at in places[begins]:
+            if at >= done and (match := form.match(text, at)):
+                done = match.end()
+                yield match
 
 
 @in_plain_text
 def find(text: str, region: str) -> Iterator[Mention]:
     """Dates of a text; in the US 5/3/1984 is a day in May."""
-    for form in _FORMS:
-        for match in form.finditer(text):
-            value = _value(match, region)
-            if value is not None:
-                # The point behind 'Mar.' may as well end the sentence.
-                yield Mention(DATE, match.start(), match.start() + len(match.group().rstrip(".")), value)
+    for match in _matches(text):
+        value = _value(match, region)
+        if value is not None:
+            # The point behind 'Mar.' may as well end the sentence.
+            yield Mention(DATE, match.start(), match.start() + len(match.group().rstrip(".")), value)
 
 
 def parse(text: str, region: str) -> tuple[regex.Match[str], str] | None:

@@ -11,6 +11,7 @@ import base64
 import binascii
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, islice
 from typing import Final
 
@@ -53,6 +54,8 @@ _SPELLING: Final = {
 _WORD = regex.compile(r"[\p{L}\p{N}]++")
 _ESCAPE = regex.compile(r"%[\dA-Fa-f]{2}")
 _LEAST_SPELLED: Final = 4
+_DASH: Final = "dash"
+"""What is said between letters and stands for none."""
 _ENDING = regex.compile(
     r"(?:(?i:\b(?:ending|ends|end)[ ](?:in|with|on)"
     r"|\blast[ ](?:four|five|six|[4-6])[ ]digits(?:[ ](?:are|is|of[ ]it))?"
@@ -79,11 +82,21 @@ class EncodedCopy:
 
 
 @dataclass(frozen=True, slots=True)
+class _Backwards:
+    """Which characters say each of a text that is read backwards."""
+
+    n: int
+
+    def __getitem__(self, i: int) -> TextRange:
+        return self.n - 1 - i, self.n - i
+
+
+@dataclass(frozen=True, slots=True)
 class _Decoded:
     """What an answer says in a code, and which of its characters say each character of that."""
 
     text: str
-    places: Sequence[TextRange]
+    places: Sequence[TextRange] | _Backwards
     least: int = _LEAST_LETTERS
     """Letters of a value that is looked for."""
     in_tokens: bool = False
@@ -93,6 +106,8 @@ class _Decoded:
 def find(answer: str, context: str, query: str, known: Sequence[tuple[str, str]]) -> Iterator[EncodedCopy]:
     """Where an answer says values of a context in a code, each place once. `known` are kinds and texts of these values,
     those that tell most first; what the query says too is none, nor what the answer says as it is."""
+    if not context and not known:
+        return
     tokens = [*_tokens(answer, _BASE64, _from_base64), *_tokens(answer, _HEX, _from_hex)]
     ways = [*([_joined(tokens)] if tokens else []), *_letter_by_letter(answer)]
     documents, asked, plainly = Folded(context), Folded(query), Folded(answer)
@@ -146,8 +161,7 @@ def _joined(tokens: Sequence[tuple[str, TextRange]]) -> _Decoded:
 def _letter_by_letter(answer: str) -> Iterator[_Decoded]:
     if _ESCAPE.search(answer):
         yield _percent(answer)
-    n = len(answer)
-    yield _Decoded(answer[::-1], [(n - 1 - i, n - i) for i in range(n)], _LEAST_BACKWARDS)
+    yield _Decoded(answer[::-1], _Backwards(len(answer)), _LEAST_BACKWARDS)
     yield from _apart(answer)
     yield from _spelled(answer)
 
@@ -209,17 +223,21 @@ def _percent(answer: str) -> _Decoded:
 
 def _spelled(answer: str) -> Iterator[_Decoded]:
     """Words that stand for letters and digits, one behind the other."""
+    words = list(map(str.casefold, _WORD.findall(answer)))
+    runs = "".join("" if word == _DASH else "x" if _said_by(word) else " " for word in words)
+    if "x" * _LEAST_SPELLED not in runs:
+        return
     text: list[str] = []
     places: list[TextRange] = []
     n_run, begun = 0, 0
     for match in _WORD.finditer(answer):
         word = match.group().casefold()
-        signs = word if len(word) == 1 or word.isdecimal() else _SPELLING.get(word) or digits_of(word)[0]
+        signs = _said_by(word)
         if signs:
             n_run += 1
             text += signs
             places += [match.span()] * len(signs)
-        elif word != "dash":
+        elif word != _DASH:
             if n_run < _LEAST_SPELLED:
                 del text[begun:], places[begun:]
             text.append("\n")
@@ -229,3 +247,9 @@ def _spelled(answer: str) -> Iterator[_Decoded]:
         del text[begun:], places[begun:]
     if any(sign != "\n" for sign in text):
         yield _Decoded("".join(text), places)
+
+
+@lru_cache(maxsize=50_000)
+def _said_by(word: str) -> str:
+    """Letters or digits that a word stands for; none of most."""
+    return word if len(word) == 1 or word.isdecimal() else _SPELLING.get(word) or digits_of(word)[0]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from leakmeter.text.entities import address, date, email, pattern, people, person, phone, shapes
@@ -72,6 +73,33 @@ def find_recognised(text: str, region: str, recognise: Recogniser) -> Iterator[M
                 yield Mention(kind, start, end, values[0] if values else " ".join(mention_text.casefold().split()))
 
 
+@dataclass(frozen=True, slots=True)
+class ByForm:
+    """What a text says by its form alone, by who found it."""
+
+    emails: Sequence[Mention]
+    public: Sequence[Mention]
+    packed: Sequence[Mention]
+    addresses: Sequence[Mention]
+    dates: Sequence[Mention]
+    phones: Sequence[Mention]
+    people: Sequence[Mention]
+
+
+@lru_cache(maxsize=64)
+def by_form(text: str, region: str) -> ByForm:
+    """Kept for some texts: logs have one document in many cases, and answers are held against several contexts."""
+    return ByForm(
+        emails=tuple(email.find(text)),
+        public=tuple(search.find(text, pack.public())),
+        packed=tuple(search.find(text, pack.recognisers())),
+        addresses=tuple(address.find(text, region)),
+        dates=tuple(date.find(text, region)),
+        phones=tuple(phone.find(text, region)),
+        people=tuple(person.find(text)),
+    )
+
+
 def find(
     text: str,
     parts: Sequence[tuple[int, int]],
@@ -128,18 +156,18 @@ def _in_document(
 ) -> Iterable[Mention]:
     """`shaped` are people by the shape of their names."""
     seen = list(find_recognised(text, region, recognise)) if recognise else []
-    packed = list(search.find(text, pack.recognisers()))
+    own = by_form(text, region)
     found = without_overlaps(
         (
             [mention for user_pattern in patterns for mention in pattern.find(text, user_pattern)],
             list(search.find(text, rules)),
-            list(email.find(text)),
-            list(search.find(text, pack.public())),
-            [mention for mention in packed if mention.type not in TYPES],
-            [*address.find(text, region), *(mention for mention in packed if mention.type == ADDRESS)],
-            [*date.find(text, region), *(mention for mention in packed if mention.type == DATE)],
-            list(phone.find(text, region)),
-            [*(mention for mention in (*seen, *packed) if mention.type == PERSON), *person.find(text)],
+            own.emails,
+            own.public,
+            [mention for mention in own.packed if mention.type not in TYPES],
+            [*own.addresses, *(mention for mention in own.packed if mention.type == ADDRESS)],
+            [*own.dates, *(mention for mention in own.packed if mention.type == DATE)],
+            own.phones,
+            [*(mention for mention in (*seen, *own.packed) if mention.type == PERSON), *own.people],
             [mention for mention in seen if mention.type != PERSON],
             [replace(mention, type=_BY_SHAPE) for mention in shaped],
         )

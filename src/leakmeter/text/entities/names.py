@@ -38,6 +38,7 @@ _OPENING = frozenset(
 )
 _MOST_IN_NAME = 100
 _LETTERS = regex.compile(r"\p{L}")
+_SPACED = regex.compile(r"\S+\s*")
 
 
 def names_beside_emails(text: str) -> Iterator[Place]:
@@ -74,7 +75,7 @@ def without_opening(text: str) -> str:
 
 
 def _behind_opening(text: str, start: int, end: int) -> int:
-    for match in regex.finditer(r"\S+\s*", text, pos=start, endpos=end):
+    for match in _SPACED.finditer(text, start, end):
         if match.group().strip().rstrip(".,:").casefold() not in _OPENING:
             return int(match.start())
     return end

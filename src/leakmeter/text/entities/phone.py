@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from leakmeter.errors import UnknownNameError
 from leakmeter.text.entities.mention import PHONE, Mention
@@ -66,10 +67,11 @@ def find(text: str, region: str) -> Iterator[Mention]:
             sum(map(str.isdigit, match.raw_string)) >= 6 and _LABEL.search(text[max(0, match.start - 40) : match.start])
         )
     }
-    # A second pass is the most work of all, and often there is nothing left to ask.
-    if any(value not in sure for _, value in candidates):
+    # A second pass is the most work of all: often nothing is left to ask, and never of what stands behind the last.
+    unsure = [match.start for match, value in candidates if value not in sure]
+    if unsure:
         strict = library.PhoneNumberMatcher(text, region, leniency=library.Leniency.STRICT_GROUPING)
-        starts = {match.start for match in strict}
+        starts = {match.start for match in takewhile(lambda match: match.start <= unsure[-1], strict)}
         sure |= {value for match, value in candidates if match.start in starts}
     # A number that is sure in one place is meant in another, however it is written there.
     for match, value in candidates:

@@ -10,12 +10,13 @@ from typing import Final
 
 import regex
 
-from leakmeter.text.entities import address, copied, date, email, encoded, people, person, phone, shapes
+from leakmeter.text.entities import copied, date, email, encoded, people, shapes
 from leakmeter.text.entities.encoded import ENCODED
 from leakmeter.text.entities.fields import FIELD, SaidField, kind_of
 from leakmeter.text.entities.fields import find as said_fields
+from leakmeter.text.entities.find import by_form
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE, TYPES, Mention, without_overlaps
-from leakmeter.text.entities.packs import pack, search
+from leakmeter.text.entities.packs import pack
 from leakmeter.text.entities.packs.rule import PUBLIC
 from leakmeter.text.folding import plain
 from leakmeter.text.matching import Folded
@@ -75,31 +76,31 @@ def find(
     known = list(copied.find(text, context, region, entities))
     seen = list(shapes.find(text, f"{context}\n{query}"))
     shaped = [*seen, *(mention for mention, by_shape in known if by_shape)]
-    packed = list(search.find(text, pack.recognisers()))
+    own = by_form(text, region)
     in_documents = _in_documents(context, region, [*listed, *recognised, *entities], fields) if context else []
     copies = list(encoded.find(text, context, query, in_documents))
-    dates = (m for m in date.find(text, region) if date.is_value(m.value) and "x" not in m.value)
+    dates = (m for m in own.dates if date.is_value(m.value) and "x" not in m.value)
 
     def documented(*types: str) -> list[Mention]:
         return [mention for mention, by_shape in known if not by_shape and mention.type in types]
 
     def of_packs(*types: str) -> list[Mention]:
-        return [mention for mention in packed if mention.type in types]
+        return [mention for mention in own.packed if mention.type in types]
 
     ranks = [
         (LISTED, _said(text, context, listed)),
         (PUBLIC, _said(text, context, [place for place in recognised if place[2] == PUBLIC])),
         (RECOGNISED, _said(text, context, [place for place in recognised if place[2] != PUBLIC])),
         (LISTED, documented(*{kind for _, _, kind in entities}.difference(TYPES, pack.kinds()))),
-        (RECOGNISED, [*email.find(text), *documented(EMAIL)]),
+        (RECOGNISED, [*own.emails, *documented(EMAIL)]),
         (ENCODED, [Mention(copy.kind, copy.start, copy.end, "") for copy in copies]),
-        (PUBLIC, list(search.find(text, pack.public()))),
+        (PUBLIC, own.public),
         (RECOGNISED, [*of_packs(*pack.kinds().difference(TYPES)), *documented(*pack.kinds().difference(TYPES))]),
         (SHAPED, [mention for mention in shaped if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
-        (RECOGNISED, [*address.find(text, region), *of_packs(ADDRESS), *documented(ADDRESS)]),
+        (RECOGNISED, [*own.addresses, *of_packs(ADDRESS), *documented(ADDRESS)]),
         (RECOGNISED, [*dates, *of_packs(DATE), *documented(DATE)]),
-        (RECOGNISED, [*phone.find(text, region), *documented(PHONE)]),
-        (RECOGNISED, [*_people(text, context, seen), *of_packs(PERSON), *documented(PERSON)]),
+        (RECOGNISED, [*own.phones, *documented(PHONE)]),
+        (RECOGNISED, [*_people(text, context, seen, own.people), *of_packs(PERSON), *documented(PERSON)]),
         (SHAPED, [mention for mention in shaped if mention.type not in (PERSON, shapes.NAME_TYPE)]),
         (SHAPED, list(_people_by_shape(text, context))),
         (SHAPED, shaped),
@@ -177,9 +178,9 @@ def _resolved(text: str, query: str, ranks: _Ranks) -> list[PersonalValue]:
     return sorted(out, key=lambda value: value.start)
 
 
-def _people(answer: str, documents: str, shaped: Sequence[Mention]) -> Iterator[Mention]:
+def _people(answer: str, documents: str, shaped: Sequence[Mention], titled: Sequence[Mention]) -> Iterator[Mention]:
     """People whom the answer names after a title or a label, or the documents do, however the answer writes them."""
-    yield from person.find(answer)
+    yield from titled
     known = people.named(documents)
     yield from people.said_again(answer, known.titled, known.lowered, shaped)
 

@@ -20,6 +20,8 @@ A pack is a TOML file of one language or domain:
 - `starts` are texts of which the value begins with one, which the pattern follows: known prefixes.
 - `before` and `after` are words of which one has to stand before or behind it, in any case, with at most `near`
   characters between (0 to 80; 40 if not said).
+- `needs` are texts of which one stands, in any case, wherever the pattern matches or looks: where a text has none of
+  them, the pattern is not asked.
 - `checksum` is the name of one of `checksums.CHECKSUMS`.
 - `shape = true` is for what says less than a recogniser: it is asked of answers, and makes no unit of the context.
 - `meaning = true` is for what is sensitive where it is said of a person, see `entities.meaning`; not in packs of users.

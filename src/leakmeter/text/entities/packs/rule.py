@@ -14,7 +14,7 @@ from leakmeter.text.entities import pattern
 from leakmeter.text.entities.mention import EMAIL, PHONE
 from leakmeter.text.entities.packs.checksums import CHECKSUMS
 from leakmeter.text.entities.packs.size import size_of
-from leakmeter.text.folding import WORD
+from leakmeter.text.folding import WORD, alike, lower
 
 PUBLIC: Final = "public"
 """Kind of what is no value."""
@@ -31,7 +31,7 @@ _RESERVED: Final = {
     PHONE: "telephone numbers of all countries are found without a pack",
     EMAIL: "e-mail addresses are found without a pack",
 }
-_TEXTS: Final = ("words", "not_in", "starts", "before", "after", "examples", "counter_examples")
+_TEXTS: Final = ("words", "not_in", "starts", "before", "after", "needs", "examples", "counter_examples")
 _FIELDS: Final = frozenset(("kind", "pattern", "checksum", "shape", "meaning", "near", *_TEXTS))
 _ENDING: Final = r"\p{L}{0,15}"
 _APOSTROPHE = regex.compile(r"\\?['’]")
@@ -41,7 +41,8 @@ _ENDS: Final = rf"(?:(?![{WORD}])|(?<![{WORD}]))"
 """Where no cased letter or digit goes on."""
 
 
-@dataclass(frozen=True, slots=True)
+# A rule is itself alone: what is prepared for many of them is found again by which they are.
+@dataclass(frozen=True, slots=True, eq=False)
 class PackRule:
     """One recogniser of a pack."""
 
@@ -54,13 +55,22 @@ class PackRule:
     before: tuple[str, ...]
     after: tuple[str, ...]
     """Words, as `lower` writes them."""
-    inner: str
-    """What is asked of the characters from where a value begins."""
+    needs: tuple[str, ...]
+    """Texts, as `alike` writes them, of which one has to stand somewhere; none of most."""
+    heads: tuple[str, ...]
+    """What its words begin with, as `alike` writes it, also those that are passed over; none where no list of words
+    is asked, or where one begins with a star."""
     whole: str
-    """The same where it may begin, as the group 'whole'."""
+    """What is asked from where a value may begin, which is the group 'whole'."""
+    passed: str
+    """The phrases in which words do not count; empty where there are none."""
     near: int
+    most: int
+    """Characters that its pattern matches at most."""
     to_digit: int | None
     """Characters before its first digit at most, one of a few numbers; None of a value without a digit so early."""
+    digits: int
+    """Digits that its pattern matches at least."""
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
     seconds: float | None
@@ -80,6 +90,10 @@ class PackRule:
     def near_digit(self) -> regex.Pattern[str]:
         """Up to `to_digit` characters from where it is asked."""
         return _within(self.to_digit or 0, self.whole)
+
+    @property
+    def passed_over(self) -> regex.Pattern[str]:
+        return _compiled(self.passed)
 
     @property
     def is_of_digits(self) -> bool:
@@ -119,7 +133,8 @@ def rule_of(entry: Any, where: str, seconds: float | None) -> PackRule:
         raise UsageError(f"{where}: 'pattern' has to be a text, or 'words' a list of texts")
     if texts["not_in"] and (not texts["words"] or texts["before"]):
         raise UsageError(f"{where}: 'not_in' is for 'words' without 'before'")
-    n_before = size_of(source, f"{where}: the pattern").to_digit
+    size = size_of(source, f"{where}: the pattern")
+    n_before = size.to_digit
     to_digit = None if n_before is None else next((most for most in _TO_DIGIT if n_before <= most), None)
     # Those of leakmeter are tested, and take a second of every start.
     if seconds is not None:
@@ -128,8 +143,8 @@ def rule_of(entry: Any, where: str, seconds: float | None) -> PackRule:
             raise UsageError(f"{where}: the pattern matches the empty text; it has to need a character at least")
     starts = "|".join(regex.escape(start) for start in sorted(texts["starts"], key=len, reverse=True))
     # What stands in such a phrase is passed over with it.
-    passed = rf"{_of_words(texts['not_in'])}{_ENDS}(*SKIP)(*FAIL)|" if texts["not_in"] else ""
-    inner = rf"(?:{starts})(?:{passed}{source}){_ENDS}"
+    passed = rf"{_of_words(texts['not_in'])}{_ENDS}" if texts["not_in"] else ""
+    skipped = f"{passed}(*SKIP)(*FAIL)|" if passed else ""
     return PackRule(
         kind=kind,
         checksum=checksum,
@@ -138,10 +153,14 @@ def rule_of(entry: Any, where: str, seconds: float | None) -> PackRule:
         starts=texts["starts"],
         before=tuple(map(lower, texts["before"])),
         after=tuple(map(lower, texts["after"])),
-        inner=inner,
-        whole=rf"{BEGINS}(?P<whole>{inner})",
+        needs=tuple(map(alike, texts["needs"])),
+        heads=_heads((*texts["words"], *texts["not_in"])),
+        whole=rf"{BEGINS}(?P<whole>(?:{starts})(?:{skipped}{source}){_ENDS})",
+        passed=rf"{BEGINS}{passed}" if passed else "",
         near=near,
+        most=size.most,
         to_digit=to_digit,
+        digits=size.digits,
         examples=texts["examples"],
         counter_examples=texts["counter_examples"],
         seconds=seconds,
@@ -153,6 +172,11 @@ def _of_words(words: Sequence[str]) -> str:
     longest_first = sorted(words, key=len, reverse=True)
     alternatives = "|".join(_ENDING.join(map(regex.escape, word.split("*"))) for word in longest_first)
     return rf"(?i:{_APOSTROPHE.sub(_APOSTROPHES, alternatives)})"
+
+
+def _heads(words: Sequence[str]) -> tuple[str, ...]:
+    heads = tuple(dict.fromkeys(alike(word.partition("*")[0].replace("\\", "")) for word in words))
+    return heads if all(heads) else ()
 
 
 @cache
@@ -170,11 +194,3 @@ def _texts(entry: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
     if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
         raise UsageError(f"{where}: '{name}' has to be a list of texts")
     return tuple(texts)
-
-
-def lower(text: str) -> str:
-    """A text in small letters, sign by sign: one becomes one."""
-    lowered = text.lower()
-    if len(lowered) != len(text):
-        lowered = "".join(small if len(small := sign.lower()) == 1 else sign for sign in text)
-    return lowered

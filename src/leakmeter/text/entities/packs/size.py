@@ -1,7 +1,7 @@
-"""How many characters a pattern matches at most, and how far behind its start there is a digit.
+"""How many characters a pattern matches at most, how many digits at least, and how far behind its start the first is.
 
 A pattern of a pack has to match few characters, so that a search takes time in proportion to the text: quantifiers have
-upper limits, and nothing calls itself. That a value has a digit tells where to look for it.
+upper limits, and nothing calls itself. The digits that a value has tell where to look for it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Size:
     """Characters that are matched, without those that are only looked at."""
     to_digit: int | None
     """Characters before the first digit at most; None where a match may have no digit."""
+    digits: int
+    """Digits that are matched at least."""
 
 
 class _Sequence:
@@ -43,16 +45,17 @@ class _Sequence:
     def __init__(self, opening: str) -> None:
         self.opening = opening
         self.branches: list[Size] = []
-        self.most, self.to_digit = 0, _FAR
+        self.most, self.to_digit, self.digits = 0, _FAR, 0
 
     def add(self, size: Size) -> None:
         if size.to_digit is not None:
             self.to_digit = min(self.to_digit, self.most + size.to_digit)
         self.most += size.most
+        self.digits += size.digits
 
     def end_branch(self) -> None:
-        self.branches.append(Size(self.most, self.to_digit if self.to_digit < _FAR else None))
-        self.most, self.to_digit = 0, _FAR
+        self.branches.append(Size(self.most, self.to_digit if self.to_digit < _FAR else None, self.digits))
+        self.most, self.to_digit, self.digits = 0, _FAR, 0
 
     def size(self) -> Size:
         self.end_branch()
@@ -61,8 +64,10 @@ class _Sequence:
         found = [digit for digit in digits if digit is not None]
         to_digit = max(found) if len(found) == len(digits) else None
         if self.opening in ("(?<=", "(?<!", "(?!"):
-            return Size(0, None)
-        return Size(0 if self.opening == "(?=" else most, to_digit)
+            return Size(0, None, 0)
+        if self.opening == "(?=":
+            return Size(0, to_digit, 0)
+        return Size(most, to_digit, min(branch.digits for branch in self.branches))
 
 
 _FAR: Final = 10**9
@@ -84,8 +89,8 @@ def size_of(source: str, where: str) -> Size:
         if kind == "times":
             if waiting is not None:
                 most = int(token["most"] or token["least"] or 1)
-                is_needed = text[0] == "{" and int(token["least"]) > 0
-                waiting = Size(waiting.most * most, waiting.to_digit if is_needed else None)
+                least = int(token["least"] or 0)
+                waiting = Size(waiting.most * most, waiting.to_digit if least else None, waiting.digits * least)
                 _check(waiting.most, where)
             settle()
             continue
@@ -105,7 +110,7 @@ def size_of(source: str, where: str) -> Size:
             open_groups[-1].end_branch()
         else:
             is_digit = text == r"\d" or text.isdecimal() or (kind == "class" and _DIGITS.fullmatch(text) is not None)
-            waiting = Size(1, 0 if is_digit else None)
+            waiting = Size(1, 0 if is_digit else None, int(is_digit))
         _check(sum(group.most for group in open_groups), where)
     settle()
     while len(open_groups) > 1:  # the library says so
