@@ -121,10 +121,10 @@ def test_other_words_behind_labels_are_no_names(text: str) -> None:
 
 
 def test_labels_take_linear_time() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     list(person.find("name: a" + " a" * 100_000))
     list(person.find("name:" * 50_000))
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize("text", ["０３ー１２３４ー５６７８", "03ー1234ー5678", "03ｰ1234ｰ5678"])

@@ -265,7 +265,7 @@ def noise_of_contrast(texts: Texts, n_tokens: int, *, n_terms: int = 1, adds_abs
 
     Between passes that share work, errors may all have one sign. Rounding has no sign: a token moves by 2.5 times the
     mean in one case of twenty, as the normal distribution has it, a contrast of two by √2 as much, rounded up to 4, and
-    a sum of n by √n as much. Of absolute values the means add up.
+    a sum of n by √n as much. Of absolute values the means add up, √2 of them for a contrast.
 
     Args:
         texts: see `carried`.
@@ -277,7 +277,7 @@ def noise_of_contrast(texts: Texts, n_tokens: int, *, n_terms: int = 1, adds_abs
     found, rounding = (_nats_of(check, name) or 0.0 for name in ("nats", "rounding_nats"))
     of_rounding = 4.0 * rounding * sqrt(n_tokens * n_terms)
     if adds_absolutely:
-        of_rounding = max(of_rounding, 2.0 * rounding * n_tokens * n_terms)
+        of_rounding = max(of_rounding, sqrt(2.0 * n_terms) * rounding * n_tokens)
     return max(2.0 * found * n_tokens * n_terms, of_rounding)
 
 
