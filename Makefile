@@ -4,6 +4,7 @@
 SHELL := /bin/sh
 PYTHON ?=
 VENV := .venv
+PEERS := .venv-peers
 BIN := $(VENV)/bin
 MODEL := smollm2-135m
 FUZZ_SECONDS := 1200
@@ -35,7 +36,7 @@ VENV_WORKS := $(shell $(BIN)/python -c 'print("yes")' 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all fuzz mutation check docs clean model FORCE
+.PHONY: help demo test test-all test-peers fuzz mutation check docs clean model FORCE
 
 help: ## show this list
 	@echo "leakmeter: make TARGET, with"
@@ -55,6 +56,10 @@ test: $(VENV)/.installed-test model ## install and run the tests, all but the lo
 test-all: $(VENV)/.installed-dev model ## install and run the long tests too
 	@echo "== tests: with the long ones"
 	@$(COMPILED) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not hub"
+
+test-peers: $(PEERS)/.installed ## install other packages, and test that files as they write them are read
+	@echo "== tests: files that other packages write"
+	@$(COMPILED) PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 LEAKMETER_PEERS=1 $(PEERS)/bin/python -m pytest -p no:xdist -m peers tests/data
 
 fuzz: $(VENV)/.installed-test ## fuzz every reader for 20 minutes, or FUZZ_SECONDS
 	@seed=$(FUZZ_SEED); [ -n "$$seed" ] || seed=$$(date +%s); \
@@ -76,9 +81,9 @@ docs: $(VENV)/.installed-dev ## build the documentation as pages, site/index.htm
 	@echo "== docs: site/index.html"
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-clean: ## remove the environment and what tools left behind; cached models and runs stay
-	@echo "== clean: $(VENV), build, dist, site, tool caches, report.html"
-	@rm -rf $(VENV) build dist site report.html .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## remove the environments and what tools left behind; cached models and runs stay
+	@echo "== clean: $(VENV), $(PEERS), build, dist, site, tool caches, report.html"
+	@rm -rf $(VENV) $(PEERS) build dist site report.html .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Tests that need the model skip, visibly, without it: no reason to stop here.
@@ -103,6 +108,17 @@ $(VENV)/.installed-dev: $(VENV)/.installed-test $(LOCKS)/dev.txt
 	@echo "== install: $$(grep -c '^[a-z]' $(LOCKS)/dev.txt) packages of development tools"
 	@$(DOTS) dotted $(LOCKED) -r $(LOCKS)/dev.txt
 	@$(TAKES)
+	@touch $@
+
+# These packages ask for versions that others do not take: their environment goes before the one of development, and has
+# what is not in that one, or there in another version.
+$(PEERS)/.installed: $(VENV)/.installed-dev $(LOCKS)/peers.txt
+	@echo "== install: $$(grep -c '^[a-z]' $(LOCKS)/peers.txt) packages that write files, in $(PEERS)"
+	@$(BIN)/python -m venv --clear $(PEERS)
+	@$(DOTS) dotted $(PEERS)/bin/python -m pip --disable-pip-version-check -qq install --no-deps --no-compile --require-hashes \
+	  -r $(LOCKS)/peers.txt
+	@of() { "$$1" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }; \
+	  echo "import site; site.addsitedir('$$(of $(BIN)/python)')" > "$$(of $(PEERS)/bin/python)/zz-beside.pth"
 	@touch $@
 
 # The stamp says what else torch of PyPI needs. torch of its own index is smaller, and needs nothing else.

@@ -10,6 +10,8 @@ One universal resolution, for every Python and platform at once, of `leakmeter[d
 - constraints.txt: versions alone, for `pip install -c`;
 - locks/base.txt, locks/test.txt, locks/dev.txt: with hashes, each what it adds to the one before;
 - locks/build.txt: what builds leakmeter itself, with hashes;
+- locks/peers.txt: what `leakmeter[peers]` needs beyond or otherwise than constraints.txt, for an environment that goes
+  before the other: packages whose own files tests read, and which ask for versions that others do not take;
 - locks/cuda.txt: the CUDA libraries and triton that torch of PyPI loads on Linux, and its CPU build does not;
 - locks/torch-cpu.txt: torch's CPU builds, which come from an index of their own. An index that cannot be reached, or a
   version that it does not have yet, leaves the hashes of the same version as they were.
@@ -31,6 +33,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 LOCKS: Final = ROOT / "locks"
 CONSTRAINTS: Final = ROOT / "constraints.txt"
+PEERS: Final = LOCKS / "peers.txt"
 TORCH_CPU: Final = LOCKS / "torch-cpu.txt"
 CPU_INDEX: Final = "https://download.pytorch.org/whl/cpu/torch/"
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
@@ -46,6 +49,7 @@ ABOUT: Final = {
     "base": "What `leakmeter` needs: pip install --require-hashes -r locks/base.txt",
     "test": "What `leakmeter[test]` needs beyond base.txt.",
     "dev": "What `leakmeter[dev]` needs beyond base.txt and test.txt.",
+    "peers": "What `leakmeter[peers]` needs beyond or otherwise than constraints.txt (make test-peers).",
     "build": "What builds leakmeter of a checkout.",
     "cuda": "What torch of PyPI needs beyond base.txt on Linux, for NVIDIA GPUs.",
 }
@@ -80,6 +84,7 @@ def main() -> None:
     about = "Locked versions of everything `leakmeter[dev]` installs; locks/ has the same with hashes.\n"
     about += f"# For Python {PYTHONS[0]} to {PYTHONS[-1]} on Linux, macOS 14 or newer (arm64) and Windows."
     CONSTRAINTS.write_text(f"# {about}\n{MADE}" + "\n".join(lines) + "\n", encoding="utf-8")
+    write_peers(upgrade=given.upgrade)
     (torch,) = versions("\n".join(lines))["torch"]
     write_torch_cpu(torch)
 
@@ -100,6 +105,28 @@ def compiled(extras: Iterable[str], pins: Iterable[str], instead: Iterable[str] 
         command += ["--generate-hashes", "--no-annotate", "--no-header", "-c", f"{folder}/pins.txt"]
         command += [word for extra in extras for word in ("--extra", extra)]
         return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def write_peers(*, upgrade: bool) -> None:
+    """The lock file of packages whose own files tests read. Locked versions are kept where they can be.
+
+    Args:
+        upgrade: whether those of peers are not.
+    """
+    kept = "" if upgrade or not PEERS.exists() else PEERS.read_text("utf-8")
+    locked = versions(CONSTRAINTS.read_text("utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        # What uv finds in the file that it writes is preferred, and no condition.
+        path = Path(folder) / "preferred.txt"
+        pins = [first_line(entry) for of_one in entries(kept).values() for entry in of_one]
+        path.write_text("\n".join([CONSTRAINTS.read_text("utf-8"), *pins]) + "\n", encoding="utf-8")
+        command = ["uv", "pip", "compile", "pyproject.toml", "--extra", "peers", "--universal", "-q", "-o", str(path)]
+        command += ["--python-version", PYTHONS[0], "--generate-hashes", "--no-annotate", "--no-header"]
+        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+        whole = entries(path.read_text("utf-8"))
+    found = {name: versions("\n".join(of_one))[name] for name, of_one in whole.items()}
+    own = [name for name, of_one in found.items() if of_one != locked.get(name)]
+    write(PEERS, ABOUT["peers"], whole, [name for name in own if not CUDA.match(name) and name not in UNUSED])
 
 
 def locked_builds(beside: Iterable[str]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from helpers.peers import peer
 from helpers.read_cases import fixed_text, read, said, sources
 from leakmeter.data import rows, zipped
 from leakmeter.errors import DataError
@@ -93,10 +94,11 @@ def test_calls_of_other_agents_are_counted() -> None:
     assert note.startswith("data: in 1 of 1 case the log has reasoning or other calls")
 
 
+@pytest.mark.peers
 def test_inspect_writes_what_is_read(tmp_path: Path) -> None:
-    log = pytest.importorskip("inspect_ai.log")
-    model = pytest.importorskip("inspect_ai.model")
-    tool = pytest.importorskip("inspect_ai.tool")
+    log = peer("inspect_ai.log")
+    model = peer("inspect_ai.model")
+    tool = peer("inspect_ai.tool")
     call = tool.ToolCall(id="c1", function="search", arguments={"query": "berth nine"})
     messages = [
         model.ChatMessageSystem(content="Be brief."),
@@ -213,6 +215,7 @@ def test_turns_of_deepeval_are_read() -> None:
     assert sources(cases[-1]) == {"d1": RECORD, "search#1": TIDES}
 
 
+@pytest.mark.peers
 def test_deepeval_writes_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEEPEVAL_TELEMETRY_OPT_OUT", "YES")
     test_case = pytest.importorskip("deepeval.test_case")
@@ -297,8 +300,9 @@ def test_messages_of_haystack_are_read() -> None:
         assert "Two." not in fixed_text(case)
 
 
+@pytest.mark.peers
 def test_haystack_writes_what_is_read() -> None:
-    classes = pytest.importorskip("haystack.dataclasses")
+    classes = peer("haystack.dataclasses")
     call = classes.ToolCall(tool_name="search", arguments={"query": "nine"}, id="1")
     messages = [
         classes.ChatMessage.from_user(ASKED),
@@ -317,11 +321,12 @@ def test_haystack_writes_what_is_read() -> None:
         assert (case.query, case.response, sources(case)) == (ASKED, ANSWER, FILES)
 
 
+@pytest.mark.peers
 def test_llamaindex_writes_what_is_read() -> None:
-    llms = pytest.importorskip("llama_index.core.llms")
-    types = pytest.importorskip("llama_index.core.base.llms.types")
-    tools = pytest.importorskip("llama_index.core.tools")
-    schema = pytest.importorskip("llama_index.core.schema")
+    llms = peer("llama_index.core.llms")
+    types = peer("llama_index.core.base.llms.types")
+    tools = peer("llama_index.core.tools")
+    schema = peer("llama_index.core.schema")
     call = types.ToolCallBlock(tool_call_id="c1", tool_name="search", tool_kwargs={"query": "nine"})
     messages = [
         llms.ChatMessage(role="user", content=ASKED),

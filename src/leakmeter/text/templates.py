@@ -21,7 +21,7 @@ from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.overriding import override
-from leakmeter.text.turns import PART_SEPARATOR, SEPARATOR, Turns, with_results_as_user, with_system_as_user
+from leakmeter.text.turns import PART_SEPARATOR, SEPARATOR, WrittenTurns, with_results_as_user, with_system_as_user
 
 NAMED = {
     "plain": "Context: {context}\n\nQuestion: {query}\nAnswer:",
@@ -176,7 +176,7 @@ class Chat:
         self.name = "chat"
         self._tokenizer = tokenizer
         self._begun = begun
-        given = Turns(tuple(messages), query_at)
+        given = WrittenTurns(tuple(messages), query_at)
         ways = [(given, False)]
         has_calls = any(message.calls for message in (*messages, *((begun,) if begun else ())))
         has_results = any(message.role not in TURN_ROLES for message in messages)
@@ -214,7 +214,7 @@ class Chat:
         self.rendering = ", ".join([self.name, *instead, *turns.told])
         """Name of the template, and what stands in the place of what it does not write."""
 
-    def _take(self, turns: Turns, has_native_calls: bool) -> None:
+    def _take(self, turns: WrittenTurns, has_native_calls: bool) -> None:
         """Write the chat as these messages."""
         messages, query_at = turns.messages, turns.query_at
         self._messages, self._query_at, self._has_native_calls = messages, query_at, has_native_calls

@@ -19,7 +19,7 @@ PART_SEPARATOR: Final = "\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class WrittenTurns:
     """Messages as a template is given them, and where in them the query is."""
 
     messages: tuple[Message, ...]
@@ -31,13 +31,13 @@ class Turns:
     """What stands otherwise than in the chat, for reports."""
 
 
-def with_results_as_user(messages: Sequence[Message], query_at: int) -> Turns:
+def with_results_as_user(messages: Sequence[Message], query_at: int) -> WrittenTurns:
     """What a tool or anybody else says is a message of the user's that begins with a name; it is one with the message
     beside it where both stay."""
     return _Turned(messages, query_at, has_results=False, has_system=True).turns
 
 
-def with_system_as_user(messages: Sequence[Message], query_at: int, *, has_results: bool) -> Turns:
+def with_system_as_user(messages: Sequence[Message], query_at: int, *, has_results: bool) -> WrittenTurns:
     """The system prompt stands at the head of the user's turn behind it, or is one where there is none; all neighbours
     of one role are one message, and where the assistant speaks first an empty message of the user's stands before.
     `has_results`: whether messages of tools stay what they are."""
@@ -74,7 +74,7 @@ class _Turned:
                 self._joints = {(i + 1, part) for i, part in self._joints}
                 at += 1
                 told.append("an empty message of the user's first")
-        self.turns = Turns(tuple(self._out), at, frozenset(self._joints), tuple(told))
+        self.turns = WrittenTurns(tuple(self._out), at, frozenset(self._joints), tuple(told))
 
     def _add(self, message: Message) -> None:
         before = self._out[-1] if self._out else None

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from helpers import logged_traffic
+from helpers.logged_agents import AGENTS, ANSWER, BOOKED, WORD
 from helpers.logged_traffic import exchanges, records, write
 from leakmeter.commands.cases import log_formats
 from leakmeter.data.cases import ReadCases, cases_of
@@ -64,6 +65,24 @@ def test_spans_of_phoenix_are_read_from_frames_and_files_of_them(kind: str, tmp_
     assert [case.response for case in found.cases] == [one.answer for one in TRAFFIC]
     if isinstance(source, Path):
         assert sum(isinstance(one, LoggedAnswer) for one in TraceReader(source)) == len(TRAFFIC)
+
+
+@pytest.mark.parametrize("name", ["langfuse", "langsmith", "mlflow", "openinference"])
+@pytest.mark.parametrize("cells", ["python", "json"])
+def test_logs_of_agents_are_read_from_csv_of_frames(name: str, cells: str, tmp_path: Path) -> None:
+    logged = AGENTS[name]()
+    frame = pd.DataFrame(logged)
+    path = written(frame if cells == "python" else frame.map(as_json), tmp_path / "log.csv")
+    plain, found = loaded(logged), loaded(path)
+    assert [case.response for case in found.cases] == [WORD, json.dumps(BOOKED[1]), ANSWER]
+    assert (found.format, found.cases) == (plain.format, plain.cases)
+
+
+def test_an_answer_that_looks_like_a_list_stays_one_in_a_table(tmp_path: Path) -> None:
+    logged = [{**row, "output": "['a', 'b']"} if row.get("output") == ANSWER else row for row in AGENTS["langfuse"]()]
+    found = loaded(written(pd.DataFrame(logged), tmp_path / "log.csv"))
+    said = loaded(logged)
+    assert [case.response for case in found.cases] == [case.response for case in said.cases]
 
 
 def test_a_message_that_looks_like_a_list_stays_a_text(tmp_path: Path) -> None:

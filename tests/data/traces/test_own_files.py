@@ -22,9 +22,12 @@ from helpers.logged_agents import (
     openai_message,
     openinference_message,
 )
+from helpers.peers import peer
 from leakmeter.core.case import Emission
 from leakmeter.data.cases import cases_of
 from leakmeter.data.traces.reader import PRESETS
+
+pytestmark = pytest.mark.peers
 
 
 def check(found: Any) -> None:
@@ -41,7 +44,7 @@ def _steps() -> Iterator[Any]:
 
 @pytest.mark.filterwarnings("ignore")  # MLflow takes a warning of another library for a failure, and traces nothing
 def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mlflow = pytest.importorskip("mlflow")
+    mlflow = peer("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow.set_tracking_uri(tmp_path.joinpath("runs").as_uri())
     mlflow.set_experiment("yard")
@@ -81,11 +84,11 @@ def _attributes(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 def test_phoenix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PHOENIX_WORKING_DIR", str(tmp_path))
     monkeypatch.setenv("PHOENIX_TELEMETRY_ENABLED", "false")
-    phoenix = pytest.importorskip("phoenix")
-    client = pytest.importorskip("phoenix.client")
-    sdk = pytest.importorskip("opentelemetry.sdk.trace")
-    exporting = pytest.importorskip("opentelemetry.sdk.trace.export")
-    otlp = pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    phoenix = peer("phoenix")
+    client = peer("phoenix.client")
+    sdk = peer("opentelemetry.sdk.trace")
+    exporting = peer("opentelemetry.sdk.trace.export")
+    otlp = peer("opentelemetry.exporter.otlp.proto.http.trace_exporter")
     url = phoenix.launch_app(run_in_thread=True, use_temp_dir=False).url
     provider = sdk.TracerProvider()
     provider.add_span_processor(exporting.SimpleSpanProcessor(otlp.OTLPSpanExporter(f"{url}v1/traces")))
@@ -115,8 +118,8 @@ def test_phoenix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_langchain_messages_in_runs_of_langsmith() -> None:
-    messages = pytest.importorskip("langchain_core.messages")
-    dumpd = pytest.importorskip("langchain_core.load").dumpd
+    messages = peer("langchain_core.messages")
+    dumpd = peer("langchain_core.load").dumpd
     kinds = {"system": messages.SystemMessage, "user": messages.HumanMessage}
 
     def made(said: Any) -> Any:

@@ -8,6 +8,7 @@ that answered nobody are none, and what was emitted before anything was read is 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -15,12 +16,13 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from leakmeter.core.case import Case, Document, Emission, Message
 from leakmeter.data import formats as data_formats
 from leakmeter.data.chat import ChatCase, ChatCases
-from leakmeter.data.mapping import Fields
+from leakmeter.data.foreign import parsed
+from leakmeter.data.mapping import Fields, parsed_cell
 from leakmeter.data.opened import STDIN, named
 from leakmeter.data.rows import DataRow
 from leakmeter.data.streamed import MOST_LINE, records_of
@@ -34,6 +36,7 @@ from leakmeter.errors import DataError, UnknownNameError
 
 Absent = Literal["refuse", "leave-out"]
 _LOOKED_AT: Final = 100
+_BEGINS_OBJECT: Final = re.compile(r"\s*\[?\s*\{")
 _HOLDERS = (
     *("data", "spans", "traces", "runs", "observations", "rows", "records", "items", "results"),
     *("samples", "testCases", "test_cases", "examples", "cases"),
@@ -136,7 +139,7 @@ class TraceReader:
         with closing(Spool()) as spool:
             for name, logged in chain(begun, recognised):
                 self.n_records += 1
-                yield from self._counted(self._of_record(logged, spool))
+                yield from self._counted(self._of_record(_with_objects(logged), spool))
                 ends[name] = max(logged.end, ends.get(name, 0))
                 if spool.is_empty:
                     self.offsets[name] = ends[name]
@@ -177,7 +180,8 @@ class TraceReader:
                 break
             looked_at.append(entry)
             n_bytes, before = n_bytes + max(entry[1].end - before, 0), entry[1].end
-            self._format = found_in(unwrapped(entry[1].content), self._name) if entry[1].problem is None else None
+            held = unwrapped(_with_objects(entry[1]).content)
+            self._format = found_in(held, self._name) if entry[1].problem is None else None
         if self._format is None and self._name is not None:
             self._format = FORMATS[self._name]
         if self._format is None and any(logged.problem is None for _, logged in looked_at):
@@ -357,7 +361,8 @@ def _read(name: str, rows: Iterable[tuple[DataRow, Fields]]) -> Iterator[tuple[D
     reader = TraceReader((), format=name, reasoning=True)
     # A session may have traces at several places of a log, the newest first: turns are counted when all are read.
     read: list[tuple[DataRow, LoggedAnswer | DataError]] = []
-    for outcome in reader.answers_of(("", DataRow(0, "", row.where, fields)) for row, fields in rows):
+    records = (DataRow(0, "", row.where, fields, is_table=row.is_table) for row, fields in rows)
+    for outcome in reader.answers_of(("", record) for record in records):
         if isinstance(outcome, Refused):
             error = DataError(f"{outcome.where}: {outcome.reason.sentence}")
             read.append((DataRow(0, "", outcome.where), error))
@@ -394,7 +399,24 @@ def _turns(answers: Iterable[LoggedAnswer]) -> dict[str, int]:
 
 
 def _fits(format_: LogFormat, fields: Fields) -> bool:
-    return any(map(format_.fits, unwrapped(fields)))
+    return any(map(format_.fits, unwrapped(fields))) or format_.fits(_objects_of(fields))
+
+
+def _with_objects(row: DataRow) -> DataRow:
+    """A row of a table, with what its cells hold."""
+    return replace(row, content=_objects_of(row.content)) if row.is_table and is_record(row.content) else row
+
+
+def _objects_of(fields: Fields) -> dict[str, Any]:
+    """A record in which each object, or list of objects, that a table has as a text of Python's is one again. JSON is
+    left to the format, and a list of texts may be what somebody said."""
+    out = dict(fields)
+    for name, text in fields.items():
+        if isinstance(text, str) and _BEGINS_OBJECT.match(text) and parsed(text) is text:
+            held = parsed_cell(text)
+            is_list = isinstance(held, list) and bool(held) and all(map(is_record, held))
+            out[name] = held if is_list or is_record(held) else text
+    return out
 
 
 PRESETS: Final = tuple(
