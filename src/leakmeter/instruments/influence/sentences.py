@@ -19,7 +19,7 @@ from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluen
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.scale import nats_text, share_in
-from leakmeter.report.words import is_of_system_prompts, mean_text
+from leakmeter.report.words import given, is_of_system_prompts, mean_text
 from leakmeter.stats.stats import BELOW_NOISE, interval_of_share, is_above_baselines
 from leakmeter.text.entities.values import NOWHERE, SEARCHED
 from leakmeter.text.exemplars import EXEMPLAR
@@ -83,10 +83,6 @@ _BEHIND: Final[Mapping[_Beside, str]] = {
     "irrelevant": "{responses} also scored beside {most} built-in texts about other things. The nats of a span are "
     "what its own context did beyond the most that any one of these did.",
 }
-_GIVEN: Final = (
-    "{responses} given, not drawn from the scoring model. The numbers hold for the scoring model; another model would "
-    "give different numbers."
-)
 _FINISHED: Final = "The others could disclose nothing but copied content without that."
 _SEARCHED: Final = f"Searched: {SEARCHED}{{records}}{{listed}}."
 _NOT_SEARCHED: Final = (
@@ -302,8 +298,7 @@ def explained(cases: Sequence[InfluenceResult]) -> Iterator[b.Text]:
             yield b.Text(sentence.format(responses=_of_these(some, cases), most=most), "soft")
     if any(case.steps is not None and not case.controls for case in cases):
         yield b.Text(_FINISHED, "soft")
-    if given := [case for case in cases if not case.response.sampled]:
-        yield b.Text(_GIVEN.format(responses=_of_these(given, cases)), "soft")
+    yield from (b.Text(sentence, "soft") for sentence in given(cases, noun_of(cases)))
     yield b.Text(_SEARCHED.format(records=_of_records(cases), listed=_your_list(cases)), "soft")
     if any(map(personal, cases)):
         yield b.Text(b.sentence(_NOT_SEARCHED), "soft")
