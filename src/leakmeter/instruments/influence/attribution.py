@@ -31,8 +31,8 @@ def attribution(case: InfluenceResult) -> b.Attribution:
     if search_report.is_partial(case):
         units = "Pieces of the context that were scored exactly"
     captions = {
-        "unit": units,
         "document": "Documents",
+        "unit": units,
         "value": "Values with several mentions, all ablated together",
     }
     ranked = {kind: context.by_nats(case, kind) for kind in captions}
