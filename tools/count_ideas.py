@@ -256,6 +256,17 @@ def _modules_that_name(folder: Path, source: Path) -> list[Path]:
     return [path for path in modules if folder not in path.parents and named.search(_read(path))]
 
 
+REPORTING = ("report", "words", "sentences", "headline", "charts", "attribution", "conversations")
+"""Modules of an instrument that say and draw what was found, beside those whose names end in "_report"."""
+
+
+def lines_of_reports(source: Path = SOURCE) -> dict[str, int]:
+    """Lines of these modules, by their paths in `instruments`."""
+    paths = [path for path in sorted((source / "instruments").rglob("*.py"))
+             if path.stem in REPORTING or path.stem.endswith("_report")]  # fmt: skip
+    return {str(path.relative_to(source / "instruments")): len(_read(path).splitlines()) for path in paths}
+
+
 def is_generated(path: Path) -> bool:
     """Whether tests write the module anew, as it says."""
     return "LEAKMETER_SNAPSHOTS" in _read(path)
@@ -291,6 +302,7 @@ LINES: dict[str, Callable[[], float]] = {
     "top-level packages": lambda: len(packages()),
     "public class names with more than one definition": lambda: len(names_with_several_definitions()),
     "files for a new instrument": lambda: len(files_of_an_instrument()),
+    "lines of the instruments' reports": lambda: sum(lines_of_reports().values()),
     "generated files of these": lambda: sum(map(is_generated, files_of_an_instrument())),
 }
 

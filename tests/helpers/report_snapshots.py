@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from helpers.report_template import assert_follows_template
 from leakmeter.report import blocks as b
 from leakmeter.report import console, html, markdown
 
@@ -20,7 +21,8 @@ def printed(report: b.Report, *, width: int = 80, colour: bool = False, explain:
 
 
 def assert_as_reviewed(file: Path, report: b.Report, *, with_page: bool = True) -> None:
-    """Compare with the snapshot, which LEAKMETER_SNAPSHOTS=1 writes anew."""
+    """Compare with the snapshot, which LEAKMETER_SNAPSHOTS=1 writes anew, and hold it to the template of reports."""
+    assert_follows_template(report)
     rule = f"\n{'=' * 80}\n"
     made = f"{printed(report, explain=False)}{rule}{printed(report)}{rule}{markdown.text(report)}"
     if with_page:

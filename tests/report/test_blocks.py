@@ -452,7 +452,7 @@ def test_a_page_of_full_size_has_a_line_of_each_case_that_does_not_fit(monkeypat
     assert f"{50 - n} further cases that leak less are left out of this page; the run holds all." in page
 
 
-def test_what_explains_is_folded_once_a_level_and_the_answer_comes_first() -> None:
+def test_what_explains_is_folded_once_a_page_and_the_answer_comes_first() -> None:
     soft, detail = b.Text("How it was done.", "soft"), b.Text("A detail.", detail=True)
     query = b.Text(b.Untrusted("Why?"), "prose", heading="Query", detail=True)
     limits = (b.Text("Not searched: illness.", "soft", detail=False), b.Warning("Narrow."), b.Warning("Aside.", True))
@@ -473,7 +473,8 @@ def test_what_explains_is_folded_once_a_level_and_the_answer_comes_first() -> No
     assert all(words in told and words not in shown for words in explained)
     assert page.count("How to read a nat") == 1
     several = html.page(replace(one, sections=[b.Section(name, [*blocks, attribution]) for name in "ab"]))
-    assert several.count("<summary>How to read this") == 3  # of each case, and of the page
+    assert several.count("<summary>How to read this") == 1
+    assert several.count("<summary>More about this case") == 2
     assert several.count("How to read a nat") == 1
 
 

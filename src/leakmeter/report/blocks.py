@@ -8,6 +8,7 @@ Both meet in a `Phrase`. Renderers escape every text; an `Untrusted` passes `cor
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -39,6 +40,9 @@ SeriesStyle: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "
 `ticks` are many numbers a line, as strokes; `lengths` are bars from the left, one below the other, with their labels
 behind their ends."""
 
+IN_FRONT: Final = 3
+"""Sentences behind a finding; more are read under "How to read this"."""
+_SENTENCE_ENDS: Final = re.compile(r"[.?!](?=\s|$)")
 HOUSE: Final = 7
 """The pages' own colour among those of series, for what a chart is about."""
 
@@ -854,6 +858,20 @@ def facts_of(named: Mapping[str, str]) -> list[Facts]:
     for name, value in named.items():
         split["pages" if name == "Weights (SHA-256)" else "everywhere"].append((name, Untrusted(value)))
     return [Facts(facts, on=on) for on, facts in split.items() if facts]
+
+
+def n_sentences(phrase: Phrase) -> int:
+    """Sentences of the program; those of a user's text within them are not counted."""
+    words = "".join(part if isinstance(part, str) else "…" for part in parts(phrase))
+    return len(_SENTENCE_ENDS.findall(words))
+
+
+def front(phrases: Iterable[Phrase], n: int = IN_FRONT) -> Iterator[Text]:
+    """Paragraphs, what matters most first: up to `n` sentences stand behind the finding, the rest explains it."""
+    for phrase in phrases:
+        if phrase:
+            n -= n_sentences(phrase)
+            yield Text(phrase, detail=n < 0)
 
 
 def warnings_of(sentences: Iterable[str]) -> list[Warning]:

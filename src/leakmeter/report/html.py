@@ -67,8 +67,11 @@ class _Level(NamedTuple):
     @classmethod
     def of(cls, blocks: Sequence[b.Block]) -> _Level:
         order = b.arranged(blocks)
-        explained = [block for block in (*order.lead, *order.rest) if b.explains(block)]
-        lead, rest = ([block for block in some if not b.explains(block)] for some in order)
+        explained: list[b.Block] = []
+        lead, rest = (list(_without_explanations(some, explained)) for some in order)
+        others = [row for block in lead if isinstance(block, b.Advice) for row in block.others]
+        if others:
+            explained.append(b.HeadedBlocks("Other results, and what to do", [b.Facts(others)]))
         return cls(
             [block for block in lead if isinstance(block, b.Headline | b.Text)],
             [block for block in rest if isinstance(block, b.Attribution)],
@@ -78,6 +81,25 @@ class _Level(NamedTuple):
             [block for block in rest if not isinstance(block, b.Attribution)],
             explained,
         )
+
+
+def _without_explanations(blocks: Iterable[b.Block], explained: list[b.Block]) -> Iterator[b.Block]:
+    """Blocks without what explains, which is gathered: a page has one fold for it. Of a fold, which holds data, it is
+    the soft texts; a fold that has nothing else is left out."""
+    for block in blocks:
+        match block:
+            case b.HeadedBlocks():
+                yield replace(block, blocks=list(_without_explanations(block.blocks, explained)))
+            case b.Details():
+                texts = [inner for inner in block.blocks if isinstance(inner, b.Text) and inner.style == "soft"]
+                explained += texts
+                left = [inner for inner in block.blocks if inner not in texts]
+                if left:
+                    yield replace(block, blocks=left)
+            case _ if b.explains(block):
+                explained.append(block)
+            case _:
+                yield block
 
 
 def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
@@ -169,7 +191,6 @@ def environment() -> Environment:
         loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     templates.filters |= {"say": _say, "plain": b.plain, "kind": lambda block: type(block).__name__}
-    templates.tests["explained"] = b.explains
     templates.globals |= {
         # Safe to pass unescaped: both are this package's own files.
         "style": Markup(style()),
@@ -179,7 +200,6 @@ def environment() -> Environment:
         "handful": A_HANDFUL,
         "chips_at_most": CHIPS_AT_MOST,
         "level_of": _Level.of,
-        "explains": b.explains,
         "cell": lambda row, column: _say(b.cell_phrase(row, column)),
         "heat": b.heat_of,
         "heat_of_nats": scale.heat,

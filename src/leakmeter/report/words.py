@@ -21,8 +21,7 @@ NO_GUARANTEE: Final = (
     "cover other outputs the model could have given."
 )
 GIVEN_RESPONSE: Final = (
-    "The response was given, not drawn from the scoring model. The numbers hold for the scoring model; another model "
-    "would give different numbers."
+    "{responses} given, not drawn from the scoring model: for another model the numbers would be different."
 )
 _NUMBER: Final = re.compile(r"\d[\d.e-]*")
 _POSTERIOR_NOTES: Final = {"below the noise floor": "<\u00a0noise", "below the placebo": "<\u00a0placebo"}
@@ -49,6 +48,13 @@ def _unmarked(result: Any) -> str | None:
     if result.unmarked_query_tokens is None:
         return None
     return unmarked_context(document.name for document in result.documents)
+
+
+def given(results: Sequence[Any], noun: str = "response") -> list[str]:
+    """Of which responses another model would have other numbers; empty where all were drawn."""
+    n = sum(not result.response.sampled for result in results)
+    responses = f"The {noun} was" if len(results) == 1 else f"{n:,} of {len(results):,} {noun}s were"
+    return [GIVEN_RESPONSE.format(responses=responses)] if n else []
 
 
 def posterior_cell(numbers: Any, prefix: str = "") -> str:

@@ -100,11 +100,11 @@ def test_the_statement_of_the_audit_is_worded_as_it_is_proved() -> None:
 def test_what_narrows_a_search_is_said() -> None:
     case = with_search(measured(), rounds=(audit_of(threshold_nats=None, n_found=5),))
     assert "Fewer than 2 pieces were scored exactly before the draw" in said_of(case)
-    assert "−1" not in str(list(search_report.blocks(case)))
+    assert "−1" not in str([*search_report.sentences(case), *search_report.warnings(case)])
     assert search_report.cell(case) == "not known"
     for text in texts_of(measured(audit=None)):
         assert "No piece was audited, so it is unknown what the screen missed. Audit with" in text
-    warnings = [one.text for one in search_report.blocks(measured(audit=None)) if isinstance(one, b.Warning)]
+    warnings = [one.text for one in search_report.warnings(measured(audit=None))]
     assert any("--audit 0.95:5%" in str(text) for text in warnings)
     stopped = said_of(with_search(measured(), stopped_early=True, n_rescored=3))
     assert "The stopping rule, a heuristic, was not satisfied within 3 pieces" in stopped

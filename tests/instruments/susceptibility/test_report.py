@@ -39,7 +39,7 @@ def said(*cases: SusceptibilityResult) -> str:
 
 
 def numbers(*cases: SusceptibilityResult) -> str:
-    return flat(words.numbers(cases, summary(cases)))
+    return flat(" ".join(words.numbers(cases, summary(cases))))
 
 
 @pytest.mark.parametrize(

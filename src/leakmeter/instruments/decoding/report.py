@@ -17,7 +17,7 @@ from leakmeter.privacy.draws import sentences
 from leakmeter.report import blocks as b
 from leakmeter.report import pictures
 from leakmeter.report.scale import nats_text, percent
-from leakmeter.report.words import GIVEN_RESPONSE, NO_GUARANTEE, mean_text, model_facts, scope
+from leakmeter.report.words import NO_GUARANTEE, given, mean_text, model_facts, scope
 from leakmeter.stats.stats import posterior_from_even_odds
 
 _FOUND: Final = {
@@ -263,8 +263,7 @@ def _findings(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
             f"{scope(cases)}{len(cases):,} responses leak {leaked} of their contexts on average, and one "
             f"{most}\u00a0nats."
         )
-    if n_given := sum(not case.response.sampled for case in cases):
-        yield b.Text(f"Given, not drawn: {counted(n_given, 'response')}. The numbers are for the scoring model.")
+    yield from map(b.Text, given(cases))
 
 
 _INDEX: Final[b.Columns[DecodeResult]] = [
@@ -279,13 +278,8 @@ _INDEX: Final[b.Columns[DecodeResult]] = [
 def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
     responses, guarantee = case.responses, case.guarantee
     yield _headline(responses[0], scope([case]))
-    if guarantee is None:
-        yield b.Text(NO_GUARANTEE)
-    else:
-        yield b.Text(_ALLOWED.format(bound=bound(guarantee)))
-        yield from _together(guarantee)
-    if not case.response.sampled and not warned:
-        yield b.Text(GIVEN_RESPONSE)
+    said = [NO_GUARANTEE] if guarantee is None else [_ALLOWED.format(bound=bound(guarantee)), *_together(guarantee)]
+    yield from b.front([*said, *([] if warned else given([case]))])
     if not warned:
         yield from advice([case])
         if guarantee is not None:
@@ -380,11 +374,11 @@ def _numbers(
 
 
 # ---- both -----------------------------------------------------------------------------------------------------------
-def _together(guarantee: ResponseGuarantee) -> Iterator[b.Text]:
+def _together(guarantee: ResponseGuarantee) -> Iterator[str]:
     """What all responses of the run have together, if they are about one context."""
     n, nats = guarantee.session.n_responses, nats_text(guarantee.session.basic_nats)
     if n > 1:
-        yield b.Text(f"All {n:,} responses of the run together: at most {nats}\u00a0nats of one context.")
+        yield f"All {n:,} responses of the run together: at most {nats}\u00a0nats of one context."
 
 
 def _guaranteed(guarantee: ResponseGuarantee, n_responses: int) -> list[b.Block]:
@@ -413,8 +407,7 @@ def _guaranteed(guarantee: ResponseGuarantee, n_responses: int) -> list[b.Block]
 def _public(case: PublicResult) -> Iterator[b.Block]:
     responses = case.responses
     yield b.Headline(f"Guaranteed: {bound(case.guarantee)}.")
-    yield b.Text(means(case.guarantee))
-    yield from _together(case.guarantee)
+    yield from b.front([means(case.guarantee), *_together(case.guarantee)])
     for number, response in enumerate(responses, 1):
         place = f" {number} of {len(responses)}" if len(responses) > 1 else ""
         # No shades: they would tell of the context.

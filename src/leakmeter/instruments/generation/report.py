@@ -74,8 +74,8 @@ def public_report(publics: Sequence[PublicTexts]) -> b.Report:
         f"{'A text' if len(texts) == 1 else 'Texts'} with a privacy guarantee",
         "private_generation",
         [
-            b.Text(f"{words.guarantee(weakest)}.", heading="Guarantee"),
-            b.Text(words.conditions(publics[0].draws)),
+            b.Headline(f"Guaranteed: {words.guarantee(weakest)}."),
+            *b.front(words.conditions(publics[0].draws)),
             *(_text(text, f"Text {number}") for number, text in enumerate(texts, 1)),
             b.Details("Settings", b.facts_of(words.settings(publics[0]))),
         ],
@@ -129,7 +129,7 @@ def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
     yield b.Warning(words.PRIVATE)
     yield _bars(cases)
     yield b.Text(f"{words.guarantee(summary.guarantee)}.", heading="Guarantee" if holds else "Claimed but broken")
-    yield b.Text(words.conditions(cases[0].draws if summary.guarantee else None), "soft")
+    yield b.Text(" ".join(words.conditions(cases[0].draws if summary.guarantee else None)), "soft")
     if several:
         yield b.Text(words.BATCHES, "soft")
     yield b.Details("Settings", b.facts_of(words.settings(cases[0])))

@@ -41,10 +41,8 @@ PRIVATE: Final = (
     "Private: publish only the texts and their guarantee. The verdict, every measured number and the name of the run’s "
     "directory depend on the exemplars."
 )
-CONDITIONS: Final = (
-    "The guarantee covers the texts as they were drawn, for one exemplar more or less. It assumes that the "
-    "instruction, the label and the model are public."
-)
+COVERED: Final = "The guarantee covers the texts as they were drawn, for one exemplar more or less."
+ASSUMED: Final = "It assumes that the instruction, the label and the model are public."
 SPENT: Final = (
     "The privacy cost of the {n:,} tokens there are is ε = {epsilon}. It is no guarantee: the length of a text is "
     "itself private."
@@ -136,9 +134,9 @@ def measured(cases: Sequence[PrivateGenerationResult]) -> Phrase:
     )
 
 
-def conditions(draws: GenerationDraws | None) -> str:
-    """`draws` is None where there is no guarantee."""
-    return " ".join([CONDITIONS, *(sentences(asdict(draws)) if draws else ())])
+def conditions(draws: GenerationDraws | None) -> list[str]:
+    """What a guarantee holds for, what depends on a seed before the rest; `draws` is None where there is none."""
+    return [COVERED, *(reversed(sentences(asdict(draws))) if draws else ()), ASSUMED]
 
 
 def guarantee(bound: Guarantee | None) -> str:

@@ -193,10 +193,10 @@ def _overview(
     cases: Sequence[InfluenceResult], sections: Mapping[str, str], n_cut: int, cut: ListCut
 ) -> Iterator[b.Block]:
     yield headline(cases, sections)
-    yield from map(b.Text, sentences.of_all(cases))
-    yield from map(b.Text, sentences.narrowing(cases, n_cut, cut))
-    yield from map(b.Text, sentences.narrowing_all(cases))
-    yield from search_report.blocks_of_all(cases)
+    yield from b.front(sentences.behind_headline_of_all(cases, n_cut, cut))
+    yield from sentences.warnings(cases)
+    yield from map(b.Warning, permitted.unmatched(cases))
+    yield from search_report.warnings_of_all(cases)
     yield from _advice(cases)
     yield from disclosure_report.tables(cases, sections)
     yield from conversations.blocks(cases, sections)
@@ -207,17 +207,17 @@ def _blocks(case: InfluenceResult, shared: Mapping[str, str] | None, n_cut: int)
     """Of one of several cases, with the settings that these share; None where it is the only one."""
     is_alone = shared is None
     yield headline([case])
-    yield b.Text(sentences.of_one(case))
-    yield from map(b.Text, sentences.narrowing([case], n_cut))
-    yield from map(b.Text, sentences.narrowing_all([case]) if is_alone else ())
-    yield from map(b.Text, sentences.unmeasured(case))
-    yield from search_report.blocks(case)
+    yield from b.front(sentences.behind_headline(case, n_cut, is_alone=is_alone))
+    yield from sentences.warnings([case])
+    yield from map(b.Warning, permitted.unmatched([case]) if is_alone else ())
+    yield from search_report.warnings(case)
     yield from _advice([case]) if is_alone else ()
     yield from b.warnings_of(context.warnings(case))
     yield from disclosure_report.tables([case])
     yield attribution.attribution(case)
-    yield from search_report.tables(case)
-    yield from search_report.facts(case)
+    searched: list[b.Block] = [*search_report.tables(case), *search_report.facts(case)]
+    if searched:
+        yield b.Details("The search: documents, and pieces without an exact value", searched, told=True)
     yield from attribution.samples(case)
     yield from sentences.explained([case]) if is_alone else ()
     own = {name: value for name, value in context.settings(case).items() if (shared or {}).get(name) != value}

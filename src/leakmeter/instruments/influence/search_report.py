@@ -114,76 +114,86 @@ def units_left(case: InfluenceResult) -> list[SearchedPiece]:
 
 
 # ---- statements -----------------------------------------------------------------------------------------------------
-def blocks(case: InfluenceResult) -> Iterator[b.Block]:
-    """What was searched, what the audit says, and warnings; none where the context was not searched."""
+def sentences(case: InfluenceResult) -> Iterator[str]:
+    """What was searched, and what the audit says, the last round first; none where the context was not searched."""
     search = case.search
     if search is None:
         return
-    yield b.Text(
-        _SEARCHED.format(
-            k=search.k,
-            n=search.n_pieces,
-            screen=search.screen,
-            rescored=search.n_rescored,
-            audited=search.n_audited,
-            left=search.n_pieces - search.n_rescored - search.n_audited,
-        )
+    yield _SEARCHED.format(
+        k=search.k,
+        n=search.n_pieces,
+        screen=search.screen,
+        rescored=search.n_rescored,
+        audited=search.n_audited,
+        left=search.n_pieces - search.n_rescored - search.n_audited,
     )
-    yield from _statements(search)
+    last = len(search.rounds)
+    for number, one in reversed(list(enumerate(search.rounds, 1))):
+        if one.threshold_nats is not None:
+            yield f"{_ROUND.format(number=number) if last > 1 else ''}{_statement(one, one.threshold_nats)}"
+    if last > 1 and search.audit_confidence is not None:
+        yield _TOGETHER.format(confidence=share_text(search.audit_confidence, 6))
     total, how = _sum(case, None)
     if total is not None and _is_more(case, case.whole_nats, total):
         whole = nats_text(case.whole_nats)
-        yield b.Text(_MORE_THAN_PARTS.format(whole=whole, total=nats_text(total), how=how or "all exact"))
+        yield _MORE_THAN_PARTS.format(whole=whole, total=nats_text(total), how=how or "all exact")
+
+
+def warnings(case: InfluenceResult) -> Iterator[b.Warning]:
+    """Where the audit says nothing, or what was not scored may be as strong as what was."""
+    search = case.search
+    if search is None:
+        return
+    for one in search.rounds:
+        if one.threshold_nats is None:
+            yield b.Warning(_INCONCLUSIVE.format(k=search.k, drawn=one.n_drawn, left=one.n_left))
     if search.stopped_early:
         yield b.Warning(_STOPPED.format(n=search.n_rescored, k=search.k))
     if not search.rounds and is_partial(case):
         yield b.Warning(_NO_AUDIT)
 
 
-def blocks_of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
-    """What was searched in several cases, and warnings, in numbers of cases."""
-    searched = [case.search for case in cases if case.search is not None]
+def sentences_of_all(cases: Sequence[InfluenceResult]) -> Iterator[str]:
+    """What was searched in several cases, in numbers of cases."""
+    searched = _searched(cases)
     if not searched:
         return
-    n = len(searched)
-    yield b.Text(
-        _SEARCHED_OF_ALL.format(
-            screens=" and ".join(sorted({search.screen for search in searched})),
-            n=n,
-            all=len(cases),
-            exact=sum(search.n_rescored + search.n_audited for search in searched),
-            pieces=sum(search.n_pieces for search in searched),
-        )
+    yield _SEARCHED_OF_ALL.format(
+        screens=" and ".join(sorted({search.screen for search in searched})),
+        n=len(searched),
+        all=len(cases),
+        exact=sum(search.n_rescored + search.n_audited for search in searched),
+        pieces=sum(search.n_pieces for search in searched),
     )
-    audited = [search for search in searched if any(one.threshold_nats is not None for one in search.rounds)]
-    if audited:
+    if audited := [search for search in searched if _is_audited(search)]:
         false = expected_false(1 - decimal_fraction(search.audit_confidence or 0.0) for search in audited)
-        yield b.Text(_STATEMENTS.format(n=len(audited), false=false, are="are" if false > 1 else "is"))
+        yield _STATEMENTS.format(n=len(audited), false=false, are="are" if false > 1 else "is")
+
+
+def warnings_of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Warning]:
+    searched = _searched(cases)
+    n = len(searched)
     if early := sum(search.stopped_early for search in searched):
         yield b.Warning(_STOPPED_OF_ALL.format(early=early, n=n))
-    if without := sum(search not in audited and not search.is_complete for search in searched):
+    if without := sum(not _is_audited(search) and not search.is_complete for search in searched):
         yield b.Warning(_NO_AUDIT_OF_ALL.format(without=without, n=n))
 
 
-def _statements(search: SearchSummary) -> Iterator[b.Block]:
-    """What each round of the audit says, the last round first; a warning where it says nothing."""
-    last = len(search.rounds)
-    for number, audit_round in reversed(list(enumerate(search.rounds, 1))):
-        sentence = f"{_ROUND.format(number=number) if last > 1 else ''}{_statement(audit_round, search.k)}"
-        yield b.Warning(sentence) if audit_round.threshold_nats is None else b.Text(sentence)
-    if last > 1 and search.audit_confidence is not None:
-        yield b.Text(_TOGETHER.format(confidence=share_text(search.audit_confidence, 6)))
+def _searched(cases: Sequence[InfluenceResult]) -> list[SearchSummary]:
+    return [case.search for case in cases if case.search is not None]
 
 
-def _statement(audit: AuditRound, k: int) -> str:
-    if audit.threshold_nats is None:
-        return _INCONCLUSIVE.format(k=k, drawn=audit.n_drawn, left=audit.n_left)
+def _is_audited(search: SearchSummary) -> bool:
+    return any(one.threshold_nats is not None for one in search.rounds)
+
+
+def _statement(audit: AuditRound, threshold_nats: float) -> str:
     missed = plural(audit.most_missed, "piece that is not listed exceeds", "pieces that are not listed exceed")
     found = f"{audit.n_found:,} exceeded it and {plural(audit.n_found, 'is', 'are')} listed now"
     return _AUDITED.format(
         confidence=share_text(audit.confidence, 6),
         missed=f"{audit.most_missed:,} {missed}",
-        nats=_at_least(audit.threshold_nats),
+        nats=_at_least(threshold_nats),
         drawn=audit.n_drawn,
         left=audit.n_left,
         found=found if audit.n_found else "none exceeded it",

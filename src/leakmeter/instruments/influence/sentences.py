@@ -1,6 +1,7 @@
 """What reports of influence say behind the headline: how sure the list is, how large the effect is, what narrows it.
 
-Each sentence stands here whole. The first two functions give what stands in front; `explained`, what a reader opens.
+Each sentence stands here whole. `behind_headline` and `behind_headline_of_all` rank them: what else was found, what
+narrows the list, how large the effect is; the first three stand in front, a reader opens the others and `explained`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluen
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.scale import nats_text, share_in
-from leakmeter.report.words import is_of_system_prompts, mean_text
+from leakmeter.report.words import given, is_of_system_prompts, mean_text
 from leakmeter.stats.stats import BELOW_NOISE, interval_of_share, is_above_baselines
 from leakmeter.text.entities.values import NOWHERE, SEARCHED
 from leakmeter.text.exemplars import EXEMPLAR
@@ -82,17 +83,12 @@ _BEHIND: Final[Mapping[_Beside, str]] = {
     "irrelevant": "{responses} also scored beside {most} built-in texts about other things. The nats of a span are "
     "what its own context did beyond the most that any one of these did.",
 }
-_GIVEN: Final = (
-    "{responses} given, not drawn from the scoring model. The numbers hold for the scoring model; another model would "
-    "give different numbers."
-)
 _FINISHED: Final = "The others could disclose nothing but copied content without that."
 _SEARCHED: Final = f"Searched: {SEARCHED}{{records}}{{listed}}."
 _NOT_SEARCHED: Final = (
-    "Not searched: what is sensitive by its meaning in other words than a list in four languages has, and names or "
-    "codes without such a shape."
+    "Not searched: what is sensitive by its meaning in other words than a list in four languages has "
+    "(`--sensitive FILE` adds your own), and names or codes of no known shape."
 )
-_OWN_LIST: Final = " `--sensitive FILE` adds your own list."
 _NO_PIECES: Final = {
     True: "Pieces of the context were not measured, since words show which piece each disclosure is from; --complete "
     "measures them.",
@@ -118,8 +114,52 @@ _STRONGEST: Final = {
 
 
 # ---- in front -------------------------------------------------------------------------------------------------------
-def of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
-    """How often the list is wrong, and how far the contexts moved the responses."""
+def behind_headline_of_all(cases: Sequence[InfluenceResult], n_cut: int, cut: ListCut) -> Iterator[b.Phrase]:
+    """Of `listed` cases, whose list was cut so; what matters most first."""
+    yield from _found_besides(cases)
+    yield from _held_against_little(cases)
+    yield from search_report.sentences_of_all(cases)
+    yield from _false_alarms(cases)
+    yield _effect_of_all(cases)
+    yield from _where_nobody_looked(cases)
+    yield from _of_the_list(cases, n_cut, cut)
+
+
+def behind_headline(case: InfluenceResult, n_cut: int, *, is_alone: bool) -> Iterator[b.Phrase]:
+    """As that, of one case, which has lost so many spans; what holds of several is not said of each."""
+    yield from _found_besides([case])
+    if is_alone:
+        yield from _held_against_little([case])
+    yield from search_report.sentences(case)
+    yield verdict(case)
+    if is_alone:
+        yield from _where_nobody_looked([case])
+    yield posterior(case)
+    yield strongest(case)
+    yield from _of_the_list([case], n_cut, None)
+    yield from unmeasured(case)
+
+
+def _found_besides(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
+    saying = [case for case in cases if retold(case)]
+    if saying:
+        spans = counted(sum(len(retold(case)) for case in saying), "span")
+        of_all_cases = f"{len(saying):,} of {counted(len(cases), noun_of(cases))}"
+        yield (_RETOLD if len(cases) > 1 else _RETOLD_OF_ONE).format(spans=spans, cases=of_all_cases)
+    if nowhere := [case for case in cases if has_unexplained(case)]:
+        has = plural(len(nowhere), "has", "have")
+        yield (counted(len(nowhere), noun_of(cases)), *ids_of(nowhere, len(cases)), f" {has} {NOWHERE}.")
+    yield from permitted.further(cases)
+
+
+def _held_against_little(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
+    held = _held_against(cases)
+    for beside, sentence in _FRONT_OF.items():
+        if some := [case for case in held[beside] if found(case)]:
+            yield sentence.format(responses=_of_these(some, cases))
+
+
+def _false_alarms(cases: Sequence[InfluenceResult]) -> Iterator[str]:
     if (alarms := FalseAlarms.of(cases)) is not None:
         yield FALSE_ALARMS.format(
             checks=counted(alarms.pairs, "check"),
@@ -127,15 +167,17 @@ def of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
             share=100 * alarms.share,
             at_most=100 * alarms.share_at_most,
         )
+
+
+def _effect_of_all(cases: Sequence[InfluenceResult]) -> str:
     values = [case.whole_nats for case in cases]
     # Those that were held against an irrelevant text because of what was found are no sample of all.
     held = [case for case in cases if case.steps is None or case.steps.in_placebo_sample]
     above = sum(map(findings.is_finding, held))
-    given = "" if any(case.response.sampled for case in cases) else "given "
-    yield _EFFECT_OF_ALL.format(
+    return _EFFECT_OF_ALL.format(
         contexts=whole(cases, "s"),
         n=len(cases),
-        responses=f"{given}{noun_of(cases)}s",
+        responses=f"{noun_of(cases)}s",
         mean=mean_text(values),
         most=nats_text(max(values)),
         above=above,
@@ -144,9 +186,26 @@ def of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
     )
 
 
-def of_one(case: InfluenceResult) -> b.Phrase:
-    """How far the context moved a response, what its reader learns of it, and which piece moved it most."""
-    return (f"{verdict(case)} {posterior(case)} ", *b.parts(strongest(case)))
+def _where_nobody_looked(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
+    """What a headline that names nothing personal or secret leaves open."""
+    if not any(map(personal, cases)):
+        yield b.sentence(_NOT_SEARCHED)
+
+
+def _of_the_list(cases: Sequence[InfluenceResult], n_cut: int, cut: ListCut | None) -> Iterator[str]:
+    """What is not listed, and how many of what is are expected to be false."""
+    saying = any(map(retold, cases))
+    if n_cut:
+        spans = counted(n_cut, "further span" if saying else "span")
+        yield _CUT.format(spans=spans, are=plural(n_cut, "is", "are"))
+    if not saying or cut is None:
+        return
+    if cut.is_bounded:
+        yield _BOUNDED.format(responses=f"{noun_of(cases)}s", share=100 * FALSE_SHARE)
+    elif cut.false_responses is not None:
+        responses = counted(len(cases), noun_of(cases))
+        checks = counted(len(controls_of(cases)), "check")
+        yield _UNBOUNDED.format(responses=responses, n=cut.false_responses, checks=checks)
 
 
 def verdict(case: InfluenceResult) -> str:
@@ -205,43 +264,10 @@ def strongest(case: InfluenceResult) -> b.Phrase:
     )
 
 
-def narrowing(cases: Sequence[InfluenceResult], n_cut: int, cut: ListCut | None = None) -> Iterator[b.Phrase]:
-    """What else is disclosed of `listed` cases, which have lost so many spans, and what narrows what is said; `cut` is
-    of the list of all cases."""
+def warnings(cases: Sequence[InfluenceResult]) -> Iterator[b.Warning]:
     n_drawn = max(len(case.samples) for case in cases)
     if n_drawn > 1:
-        yield _FIRST_ONLY.format(n=n_drawn)
-    saying = [case for case in cases if retold(case)]
-    if saying:
-        spans = counted(sum(len(retold(case)) for case in saying), "span")
-        of_all_cases = f"{len(saying):,} of {counted(len(cases), noun_of(cases))}"
-        yield (_RETOLD if len(cases) > 1 else _RETOLD_OF_ONE).format(spans=spans, cases=of_all_cases)
-    if nowhere := [case for case in cases if has_unexplained(case)]:
-        has = plural(len(nowhere), "has", "have")
-        yield (counted(len(nowhere), noun_of(cases)), *ids_of(nowhere, len(cases)), f" {has} {NOWHERE}.")
-    yield from permitted.further(cases)
-    if n_cut:
-        spans = counted(n_cut, "further span" if saying else "span")
-        yield _CUT.format(spans=spans, are=plural(n_cut, "is", "are"))
-    if saying and cut is not None and cut.is_bounded:
-        yield _BOUNDED.format(responses=f"{noun_of(cases)}s", share=100 * FALSE_SHARE)
-    elif saying and cut is not None and cut.false_responses is not None:
-        yield _UNBOUNDED.format(
-            responses=counted(len(cases), noun_of(cases)),
-            n=cut.false_responses,
-            checks=counted(len(controls_of(cases)), "check"),
-        )
-
-
-def narrowing_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]:
-    """What narrows all that a report says, whichever case it is about."""
-    yield from permitted.unmatched(cases)
-    held = _held_against(cases)
-    for beside, sentence in _FRONT_OF.items():
-        if some := [case for case in held[beside] if found(case)]:
-            yield sentence.format(responses=_of_these(some, cases))
-    if not any(map(personal, cases)):
-        yield _not_searched(cases)
+        yield b.Warning(_FIRST_ONLY.format(n=n_drawn))
 
 
 def unmeasured(case: InfluenceResult) -> Iterator[str]:
@@ -272,11 +298,10 @@ def explained(cases: Sequence[InfluenceResult]) -> Iterator[b.Text]:
             yield b.Text(sentence.format(responses=_of_these(some, cases), most=most), "soft")
     if any(case.steps is not None and not case.controls for case in cases):
         yield b.Text(_FINISHED, "soft")
-    if given := [case for case in cases if not case.response.sampled]:
-        yield b.Text(_GIVEN.format(responses=_of_these(given, cases)), "soft")
+    yield from (b.Text(sentence, "soft") for sentence in given(cases, noun_of(cases)))
     yield b.Text(_SEARCHED.format(records=_of_records(cases), listed=_your_list(cases)), "soft")
     if any(map(personal, cases)):
-        yield b.Text(_not_searched(cases), "soft")
+        yield b.Text(b.sentence(_NOT_SEARCHED), "soft")
 
 
 def _held_against(cases: Sequence[InfluenceResult]) -> dict[_Beside, list[InfluenceResult]]:
@@ -307,10 +332,6 @@ def _your_list(cases: Sequence[InfluenceResult]) -> str:
     numbers = [case.n_listed_places for case in cases if case.n_listed_places is not None]
     places = counted(sum(numbers), "place")
     return f", and your list, whose values stand in {places} of the documents" if numbers else ""
-
-
-def _not_searched(cases: Sequence[InfluenceResult]) -> b.Phrase:
-    return b.sentence(f"{_NOT_SEARCHED}{'' if _your_list(cases) else _OWN_LIST}")
 
 
 # ---- words of it ----------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from leakmeter.instruments.redaction.result import (
 from leakmeter.report import blocks as b
 from leakmeter.report import pictures, scale
 from leakmeter.report.scale import nats_text
-from leakmeter.report.words import mean_text, posterior_cell, scope
+from leakmeter.report.words import given, mean_text, posterior_cell, scope
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.stats import interval_of_share
 from leakmeter.text.entities.values import SEARCHED
@@ -139,7 +139,7 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
     columns = _index(discloses=discloses)
     overview: list[b.Block] = []
     if several:
-        overview = [b.Headline(f"{scope(cases)}{_headline(cases)}"), *_given(cases), *_advice(cases)]
+        overview = [b.Headline(f"{scope(cases)}{_headline(cases)}"), *map(b.Text, given(cases)), *_advice(cases)]
     return b.Report(
         "What to cut from these contexts" if several else "What to cut from this context",
         "redact",
@@ -260,14 +260,6 @@ def _leaking(cases: Sequence[RedactionResult]) -> str:
     return disclosing + (f" Not searched: {unsearched:,} {of_all}." if unsearched else "")
 
 
-def _given(cases: Sequence[RedactionResult]) -> Iterator[b.Text]:
-    """Of which responses another model would have other numbers; nothing where all were drawn."""
-    n = sum(not case.response.sampled for case in cases)
-    if n:
-        responses = "The response was" if len(cases) == 1 else f"{n:,} of {len(cases):,} responses were"
-        yield b.Text(f"{responses} given; the numbers are for the scoring model.")
-
-
 def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
     """Rows of the decision table; plans for system prompts alone meet none."""
     cases = [case for case in cases if case.unmarked_query_tokens is None]
@@ -341,7 +333,7 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     effect = "" if case.disclosed is None else f"{_effect_text(case, case.disclosed)} "
     yield b.Text(f"{effect}{posterior(case)}", detail=True)
     if not several:
-        yield from _given([case])
+        yield from map(b.Text, given([case]))
         yield from _advice([case])
     yield from b.warnings_of(context.warnings(case))
     if case.after is not None and leaks:

@@ -86,6 +86,18 @@ KEEPS: Final = (
     "the model prefers its own knowledge: do not expect it to use a retrieved correction",
 )
 DECISIONS: Final = (*(row for _, row in FINDINGS.values()), BELIEVES, KEEPS)
+_NUMBERS: Final = {
+    False: "Susceptibility {nats}\u00a0nats{instead} of {most} possible, with {contexts} contexts.",
+    True: "Susceptibility {nats}\u00a0nats{instead} of {most} possible, the mean of {n:,} queries, each with "
+    "{contexts} contexts.",
+}
+_DATA: Final = {False: "contexts", True: "queries"}
+"""By whether there are several queries."""
+_TOO_FEW: Final = {
+    True: "Too few {noun} to distinguish it from noise{takes}.",
+    False: "Too few {noun} to distinguish it from 0{takes}.",
+}
+"""By whether there is a noise floor."""
 CAVEAT: Final = (
     "Susceptibility holds for these contexts and their weights. It measures how much an answer depends on which of "
     "them was given, not whether the answer is right, nor whether the model believes a context or is only distracted "
@@ -160,20 +172,20 @@ def headline(results: Sequence[SusceptibilityResult], summary: SusceptibilitySum
     return b.Headline(FINDINGS[what][0].format(share=share, why=doubt(results)), verdict)
 
 
-def numbers(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> str:
+def numbers(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> Iterator[str]:
     """The susceptibility with its interval, and how many more data would lift that above the noise floor."""
+    several = len(results) > 1
     n_contexts = [result.n_contexts for result in results]
-    if len(results) == 1:
-        ends, of, n, noun = results[0].interval_nats, "with", min(n_contexts), "contexts"
-    else:
-        ends, of, n, noun = summary.interval_nats, f"the mean of {summary.n:,} queries, each with", summary.n, "queries"
-    values = [result.susceptibility_nats for result in results]
-    instead = "" if ends is not None else shared_words.instead_of_interval(values)
-    return (
-        f"Susceptibility {nats_in(summary.mean_nats, ends)}\u00a0nats{instead} of {nats_text(_ceiling(results))} "
-        f"possible, {of} {shared_words.span_of(n_contexts)} contexts."
-        f"{too_few(summary.mean_nats, ends, _floor(results), n, noun)}"
+    ends = summary.interval_nats if several else results[0].interval_nats
+    instead = "" if ends is not None else shared_words.instead_of_interval([one.susceptibility_nats for one in results])
+    yield _NUMBERS[several].format(
+        nats=nats_in(summary.mean_nats, ends),
+        instead=instead,
+        most=nats_text(_ceiling(results)),
+        n=summary.n,
+        contexts=shared_words.span_of(n_contexts),
     )
+    yield too_few(summary.mean_nats, ends, _floor(results), summary.n if several else min(n_contexts), _DATA[several])
 
 
 def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
@@ -248,7 +260,7 @@ def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int
     reach = max(value - ends[0], ends[1] - value if ends[0] <= 0 else 0.0)
     needed = items_for_distance(n, value - floor, reach)
     takes = _it_takes(needed if needed is not None and needed > n else None)
-    return f" Too few {noun} to distinguish it from {'noise' if floor else '0'}{takes}."
+    return _TOO_FEW[bool(floor)].format(noun=noun, takes=takes)
 
 
 def _it_takes(needed: int | None) -> str:
@@ -273,7 +285,7 @@ def factor_table(factors: Mapping[str, Sequence[FactorLevel]], caption: b.Phrase
 def _blocks(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> Iterator[b.Block]:
     first, several = results[0], len(results) > 1
     yield headline(results, summary)
-    yield b.Text(numbers(results, summary))
+    yield from b.front(numbers(results, summary))
     if summary.memorisation is not None:
         yield b.Text(memorisation(summary.memorisation if several else first.memorisation or summary.memorisation))
     yield b.Advice.from_table(DECISIONS, decisions(results, summary))

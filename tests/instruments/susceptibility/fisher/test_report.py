@@ -33,7 +33,7 @@ def test_what_a_report_says_is_as_reviewed() -> None:
 
 def test_the_words_say_what_was_measured() -> None:
     one, many = [asked()], several(3)
-    assert flat(words.numbers(one, summary(one))) == (
+    assert flat(" ".join(words.numbers(one, summary(one)))) == (
         "Fisher susceptibility 50.0 [25.0, 100] (half the trace, sigma identity); 0.50 [0.25, 1.00] nats (sigma "
         "empirical), at place layer:3."
     )

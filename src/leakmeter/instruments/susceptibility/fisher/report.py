@@ -55,11 +55,8 @@ TOO_FEW: Final = (
 )
 DECISIONS: Final = (EXPLAINED, UNEXPLAINED, TOO_FEW)
 _NOTES: Final = (
-    ("Value", "½ (tr(I Σ) + μᵀ I μ), with the Fisher information I of the next token about the vectors of a place, and "
-              "covariance Σ and mean μ of how these change."),
-    ("Spread", "its first term, to second order the mutual information of context and answer."),
-    ("Drift", "its second term, to second order the divergence of the answer without context from the mixture over "
-              "contexts."),
+    ("Value", "½ (tr(I Σ) + μᵀ I μ), spread and drift together, with the Fisher information I of the next token about "
+              "the vectors of a place, and covariance Σ and mean μ of how these change."),
 )  # fmt: skip
 
 
@@ -94,15 +91,17 @@ def headline(results: Sequence[FisherResult]) -> b.Phrase:
     )
 
 
-def numbers(results: Sequence[FisherResult], summary: FisherSummary) -> str:
+def numbers(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator[str]:
     """The values, their intervals, and whether more random directions are needed."""
     if len(results) > 1:
         means = "; ".join(_named(nats_in(row.mean_nats, row.interval_nats), row.sigma) for row in summary.values)
-        return f"Fisher susceptibility {means}: the mean of {summary.n:,} queries."
+        yield f"Fisher susceptibility {means}: the mean of {summary.n:,} queries."
+        return
     (result,) = results
     values = "; ".join(_named(nats_in(value.fisher_nats, value.interval_nats), value.sigma) for value in result.values)
+    yield f"Fisher susceptibility {values}, at place {result.place}."
     notes = (too_few(each.fisher_nats, each.interval_nats, 0.0, result.n_probes, "probes") for each in result.values)
-    return f"Fisher susceptibility {values}, at place {result.place}.{next(filter(None, notes), '')}"
+    yield next(filter(None, notes), "")
 
 
 def scales(results: Sequence[FisherResult]) -> list[str]:
@@ -176,7 +175,7 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
     first, several = results[0], len(results) > 1
     met = decisions(summary)
     yield b.Headline(headline(results))
-    yield b.Text(numbers(results, summary))
+    yield from b.front(numbers(results, summary))
     for row in summary.values if several else ():
         if (explained := correlations(row)) is not None:
             yield b.Text(explained, detail=EXPLAINED not in met)
