@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -115,11 +116,17 @@ def find(
     the shape of a person's is one too."""
     phone.check_region(region)
     rules = [rule for rule in pack.rules_of(packs) if not rule.is_shape]
-    shaped = list(shapes.names(text)) if by_shape else []
+    shaped = sorted(shapes.names(text), key=lambda mention: mention.start) if by_shape else []
+    starts = [mention.start for mention in shaped]
+
+    def shaped_within(start: int, end: int) -> list[Mention]:
+        of_part = shaped[bisect_left(starts, start) : bisect_left(starts, end)]
+        return [mention.shifted(-start) for mention in of_part if mention.end <= end]
+
     told: list[Mention] = []
     mentions: list[Mention] = []
     for start, end in parts:
-        of_part = [m.shifted(-start) for m in shaped if m.type == PERSON and start <= m.start and m.end <= end]
+        of_part = [mention for mention in shaped_within(start, end) if mention.type == PERSON]
         found = _in_document(text[start:end], region, patterns, rules, recognise, of_part)
         for mention in (mention.shifted(start) for mention in found):
             told += [mention] if mention.type != _BY_SHAPE else []
@@ -129,8 +136,7 @@ def find(
     places = sorted((mention.start, mention.end) for mention in mentions)
     lowered = person.lowered_words(text)
     for start, end in parts:
-        of_part = [mention.shifted(-start) for mention in shaped if start <= mention.start and mention.end <= end]
-        in_document = people.said_again(text[start:end], names, lowered, of_part)
+        in_document = people.said_again(text[start:end], names, lowered, shaped_within(start, end))
         in_document += people.said_by_shape(text[start:end], shape_names, lowered)
         again = [mention.shifted(start) for mention in without_overlaps([in_document])]
         mentions += [mention for mention in again if is_free(places, mention.start, mention.end)]
