@@ -207,6 +207,11 @@ class Measure(ABC):
         """Cases that a result is made of."""
         return 1
 
+    @property
+    def noise_seed(self) -> int:
+        """Seed of the draw of the cases that measure noise."""
+        return 0
+
     def check(self, item: Any) -> None:  # noqa: B027 - most measures refuse nothing
         """Refuse an item that cannot be measured so, before anything is scored or written."""
 

@@ -329,9 +329,8 @@ def with_noise(prepared: Sequence[Prepared], noise_nats: float | None) -> Sequen
 
 
 def noise_sample_of(measure: Measure, lengths: Sequence[int], backend: Backend) -> NoiseSample:
-    """Which cases of a run measure noise, by the lengths of all; the seed is that of the measure, if it has one."""
-    seed = getattr(measure, "seed", None)
-    return NoiseSample.of(lengths, seed=seed or 0, dtype=backend.dtype, device=backend.device)
+    """Which cases of a run measure noise, by the lengths of all."""
+    return NoiseSample.of(lengths, seed=measure.noise_seed, dtype=backend.dtype, device=backend.device)
 
 
 def with_sampled_noise(prepared: Sequence[Prepared], measuring_noise: Iterable[bool]) -> Sequence[Prepared]:

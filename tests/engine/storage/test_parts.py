@@ -85,6 +85,10 @@ def spans(cases: Cases) -> Any:
     return cases[0]["spans"][0]
 
 
+def phone(cases: Cases) -> Any:
+    return cases[0]["spans"][1]["entity"]
+
+
 @pytest.mark.parametrize(
     ("measure", "change", "field"),
     [
@@ -100,7 +104,7 @@ def spans(cases: Cases) -> Any:
         ("influence", lambda cases: spans(cases).update(repeats=[SECRET]), "0.spans.0.repeats"),
         ("influence", lambda cases: cases[0].update(spans=cases[0]["spans"] * 2), "0.spans"),
         ("influence", lambda cases: cases.append(cases[0]), "id"),
-        ("influence of entities", lambda cases: spans(cases)["entity"].update(value=SECRET), "0.spans.0.entity.value"),
+        ("influence of entities", lambda cases: phone(cases).update(value=SECRET), "0.spans.1.entity.value"),
         ("icl", lambda cases: cases[1].update(labels=[SECRET]), "1.labels"),
         ("icl", lambda cases: spans(cases).update(document=None), "0.spans.0"),
         ("susceptibility", lambda cases: cases[0]["contexts"][1].update(weight=0.0), "0.contexts.1.weight"),

@@ -39,7 +39,7 @@ def test_equal_work_has_one_id_by_whatever_command_and_environment() -> None:
 
 
 OTHER = {
-    "complete": True,
+    "complete": True, "sample_for_averages": 60,
     "temperature": 1.5, "cid_lambda": 2.0, "samples": 2, "max_new_tokens": 51, "seed": 1, "unit": "word",
     "removal": "mask", "template": "{context}", "group": True, "truncate": True, "max_context_tokens": 7,
     "region": "GB", "entity_patterns": "mrn = x", "ner": "en_core_web_sm", "swap": True, "swap_seed": 1,

@@ -17,7 +17,7 @@ from helpers.examples import few
 from leakmeter.instruments.influence.disclosure_report import strength
 from leakmeter.instruments.influence.disclosures import LEAST_NATS, OTHER, Disclosure, disclosures, open_spans
 from leakmeter.instruments.influence.headline import headline
-from leakmeter.instruments.influence.sentences import narrowing
+from leakmeter.instruments.influence.sentences import behind_headline
 from leakmeter.report import markdown
 from leakmeter.testing import assert_no_disclosure
 
@@ -302,7 +302,8 @@ def test_a_list_is_read_and_kept_as_places(tmp_path: Path) -> None:
 )
 def test_a_number_from_nowhere_is_named_and_takes_the_good_verdict(response: str, is_named: bool) -> None:
     case = leakmeter.influence("toy", context="Bo called from room 4711.", query="Who?", response=response)
-    assert any("a number of four digits or more, or" in str(block) for block in narrowing([case], 0)) == is_named
+    said = behind_headline(case, 0, is_alone=True)
+    assert any("a number of four digits or more, or" in str(sentence) for sentence in said) == is_named
     assert not (is_named and headline([case]).verdict == "good")
 
 

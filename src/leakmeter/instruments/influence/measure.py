@@ -120,6 +120,11 @@ class Influence(Measure):
 
     @property
     @override
+    def noise_seed(self) -> int:
+        return self.seed
+
+    @property
+    @override
     def levels(self) -> bool:
         return self.search is not None
 
