@@ -6,7 +6,8 @@ answer written from it. The adversary is given the answer and both texts, and sa
 transformers class, token by token, and draws by NumPy. Answers are drawn at temperature 1; the likeliest tokens; by
 another model (`--writer`); or drawn from a text without what the two differ in, so that nobody can know. `--data` names
 a directory with PubMedQA's `ori_pqal.json` and CNN/DailyMail's `validation_subset.jsonl`, or a run that was measured
-with `--controls`: there each answer was written from its own context, and the others are those of other cases.
+with `--controls`: there each answer was written from its own context, and the others are those of other cases. Last
+come tokens that bounded decoding and private generation draw, held against the ε that these promise (`bounds`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.games import exemplars, referee, worlds
+from benchmarks.games import bounds, exemplars, referee, worlds
 from benchmarks.games.outcomes import Game, summary
 from leakmeter.backends.hf import HfBackend
 
@@ -63,6 +64,7 @@ def rows(
                 played.setdefault(game.way, []).append(game)
         for games in played.values():
             yield _told(kind, games, out)
+    yield from bounds.rows(backend, seed=seed, n_worlds=max(1, n_worlds // 2), n_draws=6 * n_draws)
 
 
 def _told(kind: str, games: list[Game], out: Path | None) -> Row:

@@ -42,6 +42,10 @@ class World:
         item = self._item(backend, self.one)
         return item.prompt, item.blank if self.other is None else item.controls[_OTHER]
 
+    def items(self, backend: HfBackend) -> list[ContextItem]:
+        """Each text as the whole context."""
+        return [self._item(backend, text) for text in (self.one, self.other) if text is not None]
+
     def prompt_of_neither(self, backend: HfBackend) -> Prompt:
         return self._item(backend, self.neither).prompt
 
@@ -93,12 +97,17 @@ def _customer(drawn: random.Random) -> dict[str, str]:
 _RECORD: Final = "{name} of {town} bought {goods} for {sum} and asks for {wish}. Phone: {phone}."
 
 
+def record(drawn: random.Random) -> str:
+    """Of an invented customer."""
+    return _RECORD.format(**_customer(drawn))
+
+
 def _in_or_out(drawn: random.Random) -> World:
-    return World(drawn.choice(_QUESTIONS), _RECORD.format(**_customer(drawn)), None, "A customer wrote to us.")
+    return World(drawn.choice(_QUESTIONS), record(drawn), None, "A customer wrote to us.")
 
 
 def _another(drawn: random.Random) -> World:
-    one, other = (_RECORD.format(**_customer(drawn)) for _ in range(2))
+    one, other = (record(drawn) for _ in range(2))
     return World(drawn.choice(_QUESTIONS), one, other, "A customer bought something and asks for something.")
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from benchmarks import games
-from benchmarks.games import referee, worlds
+from benchmarks.games import bounds, referee, worlds
 from benchmarks.games.outcomes import (
     Game,
     calibration_error,
@@ -85,10 +83,31 @@ def test_the_adversarys_nats_are_those_of_plain_passes_and_coins_are_fair(tiny: 
         assert of_greedy[0] == pytest.approx(abs(expected[0] - expected[1]), abs=1e-3)
 
 
+def test_an_epsilon_that_is_there_is_nearly_found_and_never_exceeded() -> None:
+    """Randomised response: a bit is told truly with probability e^ε / (1 + e^ε), and its ratio is ε or −ε."""
+    epsilon, n, rng = 1.5, 4000, np.random.default_rng(0)
+    one, other = (epsilon * np.where(rng.random(n) < share, 1.0, -1.0) for share in (expit(epsilon), expit(-epsilon)))
+    found = [bounds.least_epsilon(one, other, seed) for seed in range(5)]
+    assert all(0.85 * epsilon < value <= epsilon for value in found)
+    assert bounds.least_epsilon(one, one, 0) < 0.1
+    assert bounds.least_epsilon(np.zeros(50), np.zeros(50), 0) == 0.0
+
+
+@pytest.mark.parametrize("rule", few(["bounded decoding", "private generation"]))
+def test_no_token_and_no_adversary_exceeds_what_a_rule_promises(tiny: HfBackend, rule: str) -> None:
+    for row in bounds.rows(tiny, seed=0, n_worlds=1, n_draws=4, rules=(rule,)):
+        assert row["kind"] == rule
+        assert row["epsilon_at_least"] <= row["epsilon_promised"]
+        # Between two contexts neither of which is empty: each is within ε / 2 of the model without one.
+        assert 0.0 < row["epsilon_of_the_worst_token"] <= row["epsilon_promised"]
+        assert row["tokens_drawn"] == 8
+
+
 @pytest.mark.long
 def test_every_kind_of_game_has_a_row(tiny: HfBackend) -> None:
-    made: Iterator[games.Row] = games.rows(tiny, tiny, **games.TINY)
-    kinds = {(row["kind"], row["way"]) for row in made}
+    rows = list(games.rows(tiny, tiny, **games.TINY))
+    kinds = {(row["kind"], row["way"]) for row in rows if "way" in row}
     assert ("exemplar in or out", "drawn") in kinds
     assert ("value A or B", referee.REDACTED) in kinds
     assert ("document in or out", referee.WRITTEN) in kinds
+    assert {row["kind"] for row in rows if "epsilon_promised" in row} == set(bounds.RULES)
