@@ -106,3 +106,9 @@ def test_a_program_of_a_user_is_checked(tmp_path: Path) -> None:
     said = [line for line in checked(program, tmp_path, "--strict") if ": error:" in line]
     # Of an unknown keyword mypy may say two things: that it is unknown, and that no overload has it.
     assert {(int(line.split(":")[1]), line.split("[")[-1].rstrip("]")) for line in said} == refused, said
+
+
+def test_a_package_whose_names_were_used_is_an_attribute_of_the_one_that_it_is_in() -> None:
+    code = "import leakmeter; leakmeter.influence; import leakmeter.instruments; print(leakmeter.instruments.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "leakmeter.instruments\n"

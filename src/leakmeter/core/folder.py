@@ -35,6 +35,8 @@ def imports_of(package: str, file: str = "__init__.pyi") -> Mapping[str, str]:
     import pkgutil
 
     found: dict[str, str] = {}
+    # `get_data` would load a package without making it an attribute of the one that it is in.
+    importlib.import_module(package)
     text = (pkgutil.get_data(package, file) or b"").decode()
     for module, name in _IMPORT.findall(text):
         if name:

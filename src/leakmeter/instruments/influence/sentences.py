@@ -120,8 +120,8 @@ def behind_headline_of_all(cases: Sequence[InfluenceResult], n_cut: int, cut: Li
     yield from _held_against_little(cases)
     yield from search_report.sentences_of_all(cases)
     yield from _false_alarms(cases)
-    yield _effect_of_all(cases)
     yield from _where_nobody_looked(cases)
+    yield _effect_of_all(cases)
     yield from _of_the_list(cases, n_cut, cut)
 
 
@@ -131,9 +131,9 @@ def behind_headline(case: InfluenceResult, n_cut: int, *, is_alone: bool) -> Ite
     if is_alone:
         yield from _held_against_little([case])
     yield from search_report.sentences(case)
-    yield verdict(case)
     if is_alone:
         yield from _where_nobody_looked([case])
+    yield verdict(case)
     yield posterior(case)
     yield strongest(case)
     yield from _of_the_list([case], n_cut, None)
