@@ -1,24 +1,20 @@
-"""A case is prepared and tokenised once, and is the same whether it was held or packed."""
+"""Cases that are prepared anew are those that were held."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import leakmeter
 from leakmeter.backends.toy import ByteTokenizer, Toy
-from leakmeter.core import registry
 from leakmeter.core.backend import Encoded
 from leakmeter.core.case import Case, Document
-from leakmeter.core.counting import CountingBackend
-from leakmeter.core.drive import drive
 from leakmeter.core.item import Origin
-from leakmeter.core.loaded import Preparations
-from leakmeter.core.packed import PackedCases
+from leakmeter.core.loaded import HELD_TOKENS, Preparations
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
@@ -67,26 +63,8 @@ def test_what_is_in_memory_already_is_taken_as_it_is() -> None:
     assert Preparations.from_prepared(cases) is cases
 
 
-@pytest.fixture
-def tokenised(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each text was tokenised as a whole prompt."""
-    times = Counter[str]()
-    usual = ByteTokenizer.encode_joined
-
-    def counting(tokenizer: ByteTokenizer, parts: Sequence[tuple[str, bool]]) -> Encoded:
-        times["".join(text for text, _ in parts)] += 1
-        return usual(tokenizer, parts)
-
-    monkeypatch.setattr(ByteTokenizer, "encode_joined", counting)
-    return times
-
-
-@pytest.mark.parametrize("held_tokens", [0, 100, 10_000])
-def test_a_log_beyond_the_limits_is_prepared_and_tokenised_once(
-    held_tokens: int,
-    monkeypatch: pytest.MonkeyPatch,
-    tokenised: Counter[str],
-    tmp_path: Path,
+def test_a_case_beyond_those_held_is_prepared_twice_when_read_and_when_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     prepared: list[str] = []
     usual = Origin.prepare
@@ -94,47 +72,31 @@ def test_a_log_beyond_the_limits_is_prepared_and_tokenised_once(
         Origin, "prepare", lambda origin, backend: (prepared.append(origin.case.id), usual(origin, backend))[1]
     )
     cases = [origin.case for origin in ORIGINS]
-    before = leakmeter.influence("toy", cases, template="plain", unit="sentence", controls=0)
-    of_texts = dict(tokenised)
-    prepared.clear()
-    tokenised.clear()
-    monkeypatch.setattr(Preparations.__init__, "__defaults__", (held_tokens,))
-    results = leakmeter.influence("toy", cases, template="plain", unit="sentence", controls=0, out=tmp_path)
+    leakmeter.influence("toy", cases, template="plain", out=tmp_path / "held")
     assert sorted(prepared) == [case.id for case in cases]
-    wholes = [text for text in tokenised if any(case.documents[0].text in text for case in cases)]
-    assert len(wholes) == len(cases)
-    assert {tokenised[text] for text in wholes} == {1}
-    # Nor is anything else of a case tokenised more often than where all are held.
-    assert tokenised == of_texts
-    assert [result.pieces for result in results] == [result.pieces for result in before]
+    monkeypatch.setattr(Preparations.__init__, "__defaults__", (0,))
+    prepared.clear()
+    leakmeter.influence("toy", cases, template="plain", out=tmp_path / "again")
+    assert sorted(prepared) == sorted(2 * [case.id for case in cases])
 
 
-@pytest.mark.parametrize("name", registry.instruments())
-def test_cases_of_every_instrument_can_be_packed(name: str) -> None:
-    toy, instrument = Toy(), registry.instrument(name)
-    for response in (None, "the clinic"):
-        example = instrument.example("one", response)
-        known = {field.name for field in fields(instrument.measure)}
-        measure = instrument.measure(**{key: given for key, given in example.parameters.items() if key in known})
-        origin, packed = Origin(example.case, example.settings, measure), PackedCases()
-        prepared = origin.prepare(toy)
-        packed.keep(0, prepared, origin, toy)
-        again = packed.read(0, origin, toy)
-        assert again is not None
-        assert again.texts() == prepared.texts()
-        driven = [drive(CountingBackend(toy), [measure.trial(one.item)]) for one in (prepared, again)]
-        assert repr(driven[0]) == repr(driven[1])
+@pytest.mark.parametrize("is_above", [False, True])
+def test_a_log_is_tokenised_once_up_to_the_limit_and_what_is_beyond_it_twice(
+    is_above: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_characters = HELD_TOKENS // 10 + (400 if is_above else -400)
+    texts = [f"Anna has {i}. {'x' * n_characters}"[:n_characters] for i in range(10)]
+    cases = [Case(f"c{i}", (Document("a", text),), "q", "r") for i, text in enumerate(texts)]
+    times = Counter[str]()
+    usual = ByteTokenizer.encode_joined
 
+    def counting(tokenizer: ByteTokenizer, parts: Sequence[tuple[str, bool]]) -> Encoded:
+        # Of the whole context: prompts with a sentence of it are other texts.
+        whole = "".join(text for text, _ in parts)
+        times.update(case.id for case, text in zip(cases, texts, strict=True) if text in whole)
+        return usual(tokenizer, parts)
 
-def test_what_cannot_be_packed_or_has_no_room_is_prepared_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    origin, toy = ORIGINS[0], Toy()
-    without_room = PackedCases(100)
-    without_room.keep(0, origin.prepare(toy), origin, toy)
-    assert without_room.read(0, origin, toy) is None
-    usual = Origin.prepare
-    monkeypatch.setattr(
-        Origin, "prepare", lambda origin, backend: replace(usual(origin, backend), template=lambda: "made on the spot")
-    )
-    cases = Preparations(Toy(), 0)
-    cases.append(ORIGINS[0])
-    assert cases[0].item.prompt == ORIGINS[0].prepare(Toy()).item.prompt
+    monkeypatch.setattr(ByteTokenizer, "encode_joined", counting)
+    leakmeter.influence("toy", cases, template="plain", unit="sentence", controls=0)
+    n_held = 9 if is_above else 10
+    assert [times[case.id] for case in cases] == [1] * n_held + [2] * (10 - n_held)

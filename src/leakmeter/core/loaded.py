@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 from leakmeter.core.case import context_text, conversation_of, n_characters, unmarked_context, unmeasured_answers
 from leakmeter.core.item import Looked, Origin, Prepared, StepByStep
 from leakmeter.core.long_work import checkpoint
-from leakmeter.core.packed import PackedCases
 from leakmeter.core.registry import AnyCase, LookingSettings
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.overriding import override
@@ -135,8 +134,8 @@ HELD_TOKENS: Final = 50_000
 
 
 class Preparations(Sequence[Prepared]):
-    """Prepared cases in order, each of which is prepared once. Only the first are held as they are; others are packed
-    (`core.packed`). Those that were deferred are prepared when they are asked for."""
+    """Prepared cases in order. Only the first are held in memory; others are prepared again when they are asked for,
+    and those that were deferred whenever they are."""
 
     def __init__(
         self,
@@ -149,8 +148,6 @@ class Preparations(Sequence[Prepared]):
         self._check = check
         self._left = held_tokens
         self._held: list[Prepared] = []
-        self._packed = PackedCases()
-        """Those that are not held."""
         self._origins: list[Origin | Callable[[], Origin] | None] = []
         self.ids: list[str] = []
         self.steps: list[StepByStep | None] = []
@@ -181,8 +178,6 @@ class Preparations(Sequence[Prepared]):
         if len(self._held) == len(self.ids) and n_tokens <= self._left:
             self._held.append(prepared)
             self._left -= n_tokens
-        else:
-            self._packed.keep(len(self.ids), prepared, origin, self._backend)
         self._add(prepared)
         return prepared
 
@@ -236,8 +231,6 @@ class Preparations(Sequence[Prepared]):
         (origin,) = self.origins_of(range(number, number + 1))
         assert origin is not None
         assert self._backend is not None
-        if (packed := self._packed.read(number, origin, self._backend)) is not None:
-            return packed
         prepared = origin.prepare(self._backend)
         if callable(self._origins[number]):
             self._check(prepared)

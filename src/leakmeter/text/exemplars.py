@@ -5,7 +5,7 @@ blank line before it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any, Final
@@ -124,7 +124,10 @@ def written(
     """A case whose exemplars, the spans, come and go: what its `ContextItem` has of them, the exemplars as people would
     read them, joined by blank lines, and the id and characters of each."""
     numbers = {name: i for i, name in enumerate(names, 1)}
-    without = _Without(writer, numbers, texts)
+
+    def without(absent: Collection[str]) -> Prompt:
+        return writer.prompt([i for name, i in numbers.items() if name not in absent], texts)
+
     prompt, shown = without(()), [writer.text(i) for i in numbers.values()]
     pieces = [piece for piece in prompt.pieces if piece.role == CONTEXT]
     ends = list(accumulate(shown, lambda end, text: end + len(SEPARATOR) + len(text), initial=-len(SEPARATOR)))[1:]
@@ -152,20 +155,6 @@ def written(
     }
     documents = tuple((example.id, *span.ranges[0]) for example, span in zip(exemplars, spans, strict=True))
     return parts, SEPARATOR.join(shown), documents
-
-
-@dataclass(frozen=True, slots=True)
-class _Without:
-    """Makes the prompt without exemplars."""
-
-    writer: Writer
-    numbers: Mapping[str, int]
-    """Of the exemplars, by their names."""
-    texts: tuple[str, ...]
-    """Of the query."""
-
-    def __call__(self, absent: Collection[str]) -> Prompt:
-        return self.writer.prompt([i for name, i in self.numbers.items() if name not in absent], self.texts)
 
 
 def written_texts(task: Task, texts: Sequence[str], label: str | None = None) -> list[tuple[str, bool]]:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, groupby, pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,6 @@ import numpy.typing as npt
 from leakmeter.core.backend import Tokenizer
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, FRAME, Piece, Prompt
-from leakmeter.overriding import override
 from leakmeter.stats.arrays import BoolArray
 from leakmeter.text import units
 from leakmeter.text.joined import START, first_characters, owners
@@ -115,12 +114,6 @@ class Layout:
         is_context = np.asarray([segment.document is not None for segment in self.segments], dtype=bool)
         self._context_at: list[int] = np.flatnonzero(is_context[self._segment_of]).tolist()
         """Of each token of the context, its number among all."""
-
-    @override
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what follows from the rest, so that a case that is put away takes little room."""
-        kind = type(self)
-        return {name: value for name, value in vars(self).items() if not hasattr(kind, name)}
 
     @property
     def tokens(self) -> list[ContextToken]:

@@ -388,14 +388,6 @@ class Cuts:
             return self.layout.rewritten(parts, removed.owners)
         return self.layout.without(self.prompt, removed, mask=self.removal == "mask")
 
-    def of_one(self, name: str) -> Prompt:
-        """The prompt without a span."""
-        return self((name,))
-
-    def alone(self, name: str) -> Prompt:
-        """The blank prompt with a span put back."""
-        return self.layout.alone(self.spans[name][1].ranges)
-
     def is_all(self, names: Collection[str]) -> bool:
         pieces = {piece for name in names for piece in self.spans[name][1].pieces}
         return pieces.issuperset(name for name in self.prompt.names(CONTEXT) if not name.startswith(LOOSE))

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Final
 
 from leakmeter.core.backend import Backend, Tokenizer
 from leakmeter.core.item import Prepared
 from leakmeter.core.limits import MOST_NULLS, refuse_bad
-from leakmeter.core.measure import Measure, Statistic
+from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
 from leakmeter.core.record import JsonObject
 from leakmeter.core.registry import Example, PlainSettings
@@ -136,10 +135,13 @@ def prepare_probe(
     the subject's; control names may be of any length. All are the same for all kinds of probes of a value.
     """
     from leakmeter.instruments.pii.decoys import LEAST, control_names_of, decoys_of, others_in_place_of, renamed
-    from leakmeter.instruments.pii.matching import STATISTICS
+    from leakmeter.instruments.pii.matching import STATISTICS, match
     from leakmeter.text.surrogates.draw import source
 
-    encode = _encoder(tokenizer, settings)
+    def encoder() -> _Encoder:
+        return _Encoder(tokenizer, (*tokenizer.start_ids, *range(VIRTUAL, VIRTUAL + settings.soft_tokens)))
+
+    encode = encoder()
     # The same in whatever way the value is asked for: then values can be compared over all ways.
     n_tokens = len(encode.ids_of(f" {case.value}"))
     decoys = decoys_of(
@@ -168,15 +170,31 @@ def prepare_probe(
     )
     drawn_names = (*control_names, *[name for name in alike if name not in control_names][: settings.decoys])
 
+    def names_of(
+        way: ProbeCase, others: Sequence[Subject], values: Sequence[str], encode: _Encoder
+    ) -> tuple[FilledProbes, ...]:
+        templates = settings.templates_for(way)
+        by_subject = [
+            (case.subject, values),
+            *(
+                (other, [renamed(value, case.type, case.subject.name, other.name) for value in values])
+                for other in others
+            ),
+        ]
+        return tuple(
+            encode.behind([filled(template, replace(way, subject=person)) for template in templates], own)
+            for person, own in by_subject
+        )
+
     controls = others_in_place_of(case.subject, control_names, seed=settings.decoy_seed)
-    names = _names_of(settings, case, controls, values, encode)
+    names = names_of(case, controls, values, encode)
     # Of an address that says the name nothing but the domain and digits stay behind other names.
     says_name = case.type == "email" and all(
         renamed(case.value, case.type, case.subject.name, name) != case.value for name in control_names
     )
     own_way = (case.kind, case.given)
     ways = [replace(case, kind=kind, given=given) for kind, given in case.ways if (kind, given) != own_way]
-    beside = [(way, _names_of(settings, way, controls, values, encode)) for way in ways]
+    beside = [(way, names_of(way, controls, values, encode)) for way in ways]
     # Where each digit is a token, a telephone number takes more than the paper's twelve. Two more are for a colon and a
     # space before it.
     n_new = max(NEW_TOKENS[case.type], n_tokens + 2)
@@ -191,9 +209,14 @@ def prepare_probe(
     if n_others < LEAST or (window is not None and room > window):
         n_others = 0
 
-    # As many decoys stand for all as control names stand for all names.
-    some = (case.value, *(values[number] for number in order[:n_controls]))
-    asked = (case, *(way for way, _ in beside))
+    def other_names() -> tuple[tuple[FilledProbes, ...], ...]:
+        others = others_in_place_of(case.subject, drawn_names, seed=settings.decoy_seed)[n_controls:]
+        # As many decoys stand for all as control names stand for all names.
+        some = (case.value, *(values[number] for number in order[:n_controls]))
+        # Nothing of them is kept: few cases come to need it.
+        own = encoder()
+        return tuple(names_of(way, others, some, own) for way in (case, *(way for way, _ in beside)))
+
     item = ProbeItem(
         id=case.id,
         prompt=names[0][0][0],
@@ -203,14 +226,14 @@ def prepare_probe(
         values=ValueWithDecoys(
             names,
             n_new,
-            partial(_given_away, case, tokenizer),
+            lambda ids: match(case.type, tokenizer.decode(ids), case.value, region=case.subject.region),
             STATISTICS[case.type],
             tuple(order),
             tuple(filled_names for _, filled_names in beside),
             says_name,
             settings.keep_values,
             n_others,
-            partial(_other_names, settings, tokenizer, asked, drawn_names, n_controls, some),
+            other_names,
         ),
     )
     prompts = tuple(filled(template, case) for template in settings.templates_for(case))
@@ -224,51 +247,6 @@ def example_of(case: ProbeCase, tokenizer: Tokenizer, settings: ProbeSettings) -
     prompt = filled(settings.templates_for(case)[0], case)
     encode = _Encoder(tokenizer, ())
     return encode.prompt(prompt).pieces[-1].ids, encode.value(prompt, case.value)
-
-
-def _encoder(tokenizer: Tokenizer, settings: ProbeSettings) -> _Encoder:
-    return _Encoder(tokenizer, (*tokenizer.start_ids, *range(VIRTUAL, VIRTUAL + settings.soft_tokens)))
-
-
-def _given_away(case: ProbeCase, tokenizer: Tokenizer, ids: Sequence[int]) -> Mapping[Statistic, float]:
-    """What the tokens of an answer give away of the true value."""
-    from leakmeter.instruments.pii.matching import match
-
-    return match(case.type, tokenizer.decode(ids), case.value, region=case.subject.region)
-
-
-def _names_of(
-    settings: ProbeSettings, way: ProbeCase, others: Sequence[Subject], values: Sequence[str], encode: _Encoder
-) -> tuple[FilledProbes, ...]:
-    """In one way of asking, the values behind the subject's name, then behind each other name as that name has them."""
-    from leakmeter.instruments.pii.decoys import renamed
-
-    templates, subject = settings.templates_for(way), way.subject
-    by_subject = [
-        (subject, values),
-        *((other, [renamed(value, way.type, subject.name, other.name) for value in values]) for other in others),
-    ]
-    return tuple(
-        encode.behind([filled(template, replace(way, subject=person)) for template in templates], own)
-        for person, own in by_subject
-    )
-
-
-def _other_names(
-    settings: ProbeSettings,
-    tokenizer: Tokenizer,
-    ways: Sequence[ProbeCase],
-    drawn_names: Sequence[str],
-    n_controls: int,
-    values: Sequence[str],
-) -> tuple[tuple[FilledProbes, ...], ...]:
-    """See `ValueWithDecoys.other_names`: of the drawn names those behind the control names."""
-    from leakmeter.instruments.pii.decoys import others_in_place_of
-
-    others = others_in_place_of(ways[0].subject, drawn_names, seed=settings.decoy_seed)[n_controls:]
-    # Nothing of them is kept: few cases come to need it.
-    encode = _encoder(tokenizer, settings)
-    return tuple(_names_of(settings, way, others, values, encode) for way in ways)
 
 
 @dataclass(frozen=True, slots=True)
