@@ -34,6 +34,7 @@ from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.core.tree import chunk_of
 from leakmeter.engine.ready import make_ready
+from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.text.build import PromptSettings
@@ -45,6 +46,7 @@ TINY: Final = {"model": "random:llama-tiny", "device": "cpu", "tiny": True}
 _JOBS: Final = ("ngram", "icl-fixed", "susceptibility", "decode")
 _SHORT: Final = ("ngram",)
 """Of these, those that a CPU runs whole too."""
+_DTYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _LOG: Final = "files/log.jsonl"
 _ROUNDS: Final = 3
 _RESPONSE: Final = 16
@@ -124,7 +126,7 @@ def rows(
     sizes = SMALLEST if tiny else ON_CPU if where.type == "cpu" else ON_CARD
     started = time.perf_counter()
     exact = base.load(model, "cpu", "float32")
-    number_type = getattr(torch, dtype or ("float32" if where.type == "cpu" else "bfloat16"))
+    number_type = _DTYPES[dtype or ("float32" if where.type == "cpu" else "bfloat16")]
     backend = _on(exact, where, number_type)
     yield {"step": "start", "model": model, "load_s": time.perf_counter() - started, **_machine(where, sizes)}
     steps: dict[str, tuple[float, Callable[[], Iterator[Row]]]] = {
@@ -144,7 +146,7 @@ def rows(
                 yield {"step": name, **row}
         except _TimeOverError:
             yield {"step": name, "ended": "its time was over", "after_s": time.perf_counter() - began}
-        except Exception as error:  # noqa: BLE001 - on a card that is lent once, the next step is worth more
+        except (RuntimeError, LeakmeterError) as error:  # those of torch and CUDA; the next step is still worth asking
             yield {"step": name, "ended": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
     yield {"step": "end", "seconds": seconds - (clock.ends_at - time.perf_counter())}
 
@@ -162,8 +164,7 @@ def _backend_of(model: Any, backend: HfBackend, memory_bytes: int | None = None)
 
 def _machine(where: torch.device, sizes: Sizes) -> Row:
     rates = {
-        f"{name}_gflops": matrix_rate(where, getattr(torch, name), sizes.rate_s) / 1e9
-        for name in ("float32", "bfloat16")
+        f"{name}_gflops": matrix_rate(where, _DTYPES[name], sizes.rate_s) / 1e9 for name in ("float32", "bfloat16")
     }
     # With fewer digits in products of float32, its floor on a card is not that of a CPU.
     row = {"device": str(where), "torch": torch.__version__, "float32_products": torch.get_float32_matmul_precision()}
@@ -209,7 +210,8 @@ def _search(backend: HfBackend, sizes: Sizes, clock: Clock) -> Iterator[Row]:
     started, before = time.perf_counter(), backend.n_tokens_run
     n_answers, seconds, tokens = 0, 0.0, 0
     with clock.watching(backend), suppress(_TimeOverError):
-        for n_answers, _ in enumerate(make_ready(plan, backend).measure(), 1):  # noqa: B007 - of those that were done
+        for _ in make_ready(plan, backend).measure():
+            n_answers += 1
             seconds, tokens = time.perf_counter() - started, backend.n_tokens_run - before
     if not n_answers:
         raise _TimeOverError
@@ -230,7 +232,7 @@ def _dtypes(exact: HfBackend, where: torch.device, sizes: Sizes, clock: Clock) -
     for name in ("float32", "bfloat16"):
         if where.type == "cpu" and name == "float32":
             continue
-        other = _on(exact, where, getattr(torch, name))
+        other = _on(exact, where, _DTYPES[name])
         started = time.perf_counter()
         with clock.watching(other):
             found = _results(plan, other)

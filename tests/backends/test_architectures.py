@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from benchmarks import architectures
 
+from leakmeter.backends.hf import HfBackend
 from leakmeter.core.self_check import doubt
 from leakmeter.errors import ModelError
 
@@ -43,7 +44,8 @@ def test_a_run_says_where_the_last_digit_decides() -> None:
     model = architectures.build("doge")
     meter = architectures.Meter((model, architectures.tokenizer()), cache=False)
     plain, recorded = architectures.Plain(model), architectures.Recorded()
-    with recorded.of(meter.backend):  # type: ignore[arg-type]
+    assert isinstance(meter.backend, HfBackend)
+    with recorded.of(meter.backend):
         (result,) = architectures.MEASURES["icl"](meter)
     difference = plain.difference(recorded)
     assert difference > MOST_NATS

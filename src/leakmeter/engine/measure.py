@@ -251,7 +251,7 @@ def measured_together(
 ) -> list[Part]:
     """Measure the cases of one part; `measuring_noise` says which are of the run's sample. With `in_groups` each says
     how many cases the part has. With a check, a back end that shares work is held against a plain pass; where it gives
-    other numbers, the part is measured again with plain passes alone. `counter` is told of what is asked.
+    other numbers, the part is measured again with plain passes alone. `counter` counts what is asked.
 
     Raises:
         WrongPassError: plain passes do not give what they gave either.

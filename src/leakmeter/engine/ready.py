@@ -31,6 +31,12 @@ from leakmeter.engine.storage.spec import RunSpec, spec_of
 from leakmeter.engine.storage.stored import run_directory
 
 
+_OF_FULL_PASSES: Final = (
+    "'{}' has states that cannot be forked, or failed a self-check, so each sequence is run in full; how many tokens "
+    "more that takes is said once the first case is measured"
+)
+
+
 def make_ready(plan: Plan, backend: Backend) -> ReadyPlan:
     """A resolved plan's cases tokenised and cut for a back end; `LeakmeterError` where the back end or the measure
     cannot do what is asked of it."""
@@ -58,12 +64,6 @@ def _check(measure: Measure, backend: Backend, prepared: Prepared) -> None:
     """Refuse, before anything is written, what the measure cannot do with a case, or the back end cannot answer."""
     measure.check(prepared.item)
     check_needs(backend, measure.needs(prepared.item))
-
-
-_OF_FULL_PASSES: Final = (
-    "'{}' has states that cannot be forked, or failed a self-check, so each sequence is run in full; how many tokens "
-    "more that takes is said once the first case is measured"
-)
 
 
 class OpenRun(NamedTuple):
