@@ -30,7 +30,6 @@ from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.engine.storage.spec import RunSpec, spec_of
 from leakmeter.engine.storage.stored import run_directory
 
-
 _OF_FULL_PASSES: Final = (
     "'{}' has states that cannot be forked, or failed a self-check, so each sequence is run in full; how many tokens "
     "more that takes is said once the first case is measured"
