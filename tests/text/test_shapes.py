@@ -46,6 +46,10 @@ def shaped(text: str, around: str = "") -> list[tuple[str, str]]:
             "When all the plants die in the winter of the north, it is lent to Ozwella Oyelaran.",
             ("name", "Ozwella Oyelaran"),
         ),
+        # A firm may be called after somebody, and is nobody.
+        ("It was made by Mason Industries in May.", ("name", "Mason Industries")),
+        ("Sie arbeitet bei der Thomas Brinkschulte GmbH, und das ist nicht neu.", ("name", "Thomas Brinkschulte")),
+        ("It was lent to Mason Holding's sister.", ("person", "Mason Holding")),
         ("à Fergus, merci.", ("person", "Fergus")),
         ("Die Wohnung bekam Milan Brinkschulte im Mai.", ("person", "Milan Brinkschulte")),
     ],

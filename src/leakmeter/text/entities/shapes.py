@@ -131,6 +131,12 @@ _DETERMINER = regex.compile(
 _OPENS_LABEL: Final = ("**", "__", "(", "[")
 _COLON = regex.compile(r"(?:\*\*|__)?[ ]?:(?!\w)")
 _RUN = regex.compile(rf"(?<![{CASED}.@-]){NAME}")
+_FIRM = regex.compile(
+    r"(?:Inc|Ltd|LLC|LLP|PLC|Corp|Corporation|Incorporated|Limited|Industries|Holdings|Enterprises|Technologies|Solutions"
+    r"|Associates|Airlines|Pharmaceuticals|Universit(?:y|ät|é)|Universidad|Institut(?:e|o)?|Foundation|Fondation|Fundación"
+    r"|Hospital|GmbH|AG|KG|KGaA|Stiftung|Verlag|Werke|Klinik|SARL|SAS)\.?"
+)
+"""Words that end the name of a firm or of an institution, and that nobody is called by."""
 _PREFIXED = regex.compile(PREFIX)
 _LAST_WORD = regex.compile(r"[\p{L}\p{M}]+(?=\s*\Z)")
 _LONGEST_WORD: Final = 60
@@ -348,7 +354,8 @@ def _names(text: str, around: str) -> Iterator[Mention]:
             part = words[first_at:] if capitalises_nouns or is_behind_opening else words
             # A noun may be a first name too, as 'Tage' is.
             if len(part) > 1 or not capitalises_nouns or part[0][2] in _words_in_names(around, by_first_name=True):
-                yield _mention(PERSON, text, part)
+                is_firm = _FIRM.fullmatch(run.split()[-1]) is not None
+                yield _mention(NAME_TYPE if is_firm else PERSON, text, part)
         elif is_label:
             continue
         elif len(words) > 1 and not capitalises_nouns:
