@@ -110,7 +110,7 @@ def settled(backend: Backend, trial: Trial[T]) -> Generator[Sequence[Asked], lis
 
 def _refused(backend: Backend, requests: Sequence[Asked]) -> CapabilityError | None:
     capabilities = backend.capabilities
-    if not capabilities.draws_responses and requests and isinstance(requests[0], DrawRequest):
+    if not capabilities.draws_responses and any(isinstance(request, DrawRequest) for request in requests):
         return CapabilityError(f"'{backend.name}' draws no whole responses")
     prompts = (p for request in requests if isinstance(request, Request) for p in request.prompts)
     if not capabilities.hides_pieces and any(prompt.hidden for prompt in prompts):
