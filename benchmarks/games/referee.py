@@ -74,12 +74,13 @@ def written(
     model: Any = backend.model
     device = next(model.parameters()).device
     stops = backend.tokenizer.stop_ids
-    ids = torch.tensor([list(map(int, prompt.ids))] * n, device=device)
-    past, answers = None, [list[int]() for _ in range(n)]
+    answers = [list[int]() for _ in range(n)]
+    # The prompt is run once, and its states are repeated.
+    out = model(input_ids=torch.tensor([list(map(int, prompt.ids))], device=device), use_cache=True, logits_to_keep=1)
+    past = out.past_key_values
+    past.batch_repeat_interleave(n)
+    logits = out.logits[:, -1].double().cpu().numpy().repeat(n, axis=0)
     for _ in range(n_tokens):
-        out = model(input_ids=ids, past_key_values=past, use_cache=True)
-        past = out.past_key_values
-        logits = out.logits[:, -1].double().cpu().numpy()
         # The largest of the logits with Gumbel noise is a draw from their softmax.
         chosen = (logits if rng is None else logits + rng.gumbel(size=logits.shape)).argmax(axis=-1)
         for answer, token in zip(answers, chosen, strict=True):
@@ -87,5 +88,6 @@ def written(
                 answer.append(int(token))
         if all(answer[-1] in stops for answer in answers):
             break
-        ids = torch.tensor(chosen[:, None], device=device)
+        out = model(input_ids=torch.tensor(chosen[:, None], device=device), past_key_values=past, use_cache=True)
+        logits = out.logits[:, -1].double().cpu().numpy()
     return [tuple(answer) for answer in answers]
