@@ -140,7 +140,7 @@ class CaseOptions:
             needs_response=needs_response,
             emissions=emission_options(self.turns, self.channels),
             quiet_texts=self.quiet_texts,
-            logs=log_formats(),
+            logs=log_formats,
         )
         for line in (*loaded.notes, *loaded.first_case):
             tell(line)

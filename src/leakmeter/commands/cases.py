@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from leakmeter.commands.options import CaseSource
     from leakmeter.core.backend import Backend
     from leakmeter.core.loaded import Plan
+    from leakmeter.data.chat import ContextMarker
     from leakmeter.data.formats import DataFormat
     from leakmeter.engine.slices import Slice
     from leakmeter.results.result import AnyResult, PartContent
@@ -302,11 +303,11 @@ def _unexplained(public: bool) -> Iterator[None]:
         raise UsageError("a case cannot be used; run the command without --public to see why") from None
 
 
-def log_formats() -> Iterator[DataFormat]:
+def log_formats(marker: ContextMarker | None) -> Iterator[DataFormat]:
     """Presets for logs, loaded where one is looked for."""
-    from leakmeter.data.traces.reader import PRESETS
+    from leakmeter.data.traces.reader import presets
 
-    yield from PRESETS
+    yield from presets(marker)
 
 
 def read_cases(source: CaseSource, response: str | None = None, *, needs_response: bool = False) -> LoadedCases[Case]:
@@ -333,7 +334,7 @@ def read_cases(source: CaseSource, response: str | None = None, *, needs_respons
             needs_response=needs_response,
             emissions=emission_options(source.turns, source.channels),
             quiet_texts=source.quiet_texts,
-            logs=log_formats(),
+            logs=log_formats,
         )
         return LoadedCases(loaded.cases, loaded.problems, source.skip_bad, (*loaded.notes, *loaded.first_case))
     of_data = (

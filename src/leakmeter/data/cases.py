@@ -55,6 +55,7 @@ from leakmeter.data.proposed import ROLES, contexts_among, other_contexts, propo
 from leakmeter.data.recipients import RECIPIENT, is_recipient, recipient_of, whose_of
 from leakmeter.data.rows import DataRow, read_rows, text_lines
 from leakmeter.data.shape import Shape, shape_of
+from leakmeter.data.unfolded import unfolded
 from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
 from leakmeter.text.entities.secrets import find, hidden
 from leakmeter.text.entities.values import NOWHERE, is_unexplained
@@ -99,6 +100,11 @@ _MOST_SHOWN_TEXTS: Final = 3
 """Texts of its context."""
 
 RowOutcome = Fields | Case | ChatCases | DataError
+LogFormats = Callable[[ContextMarker | None], Iterable[DataFormat]]
+
+
+def no_logs(marker: ContextMarker | None) -> Iterable[DataFormat]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,7 @@ def cases_of(
     needs_response: bool = False,
     emissions: EmissionOptions = ALL_EMISSIONS,
     quiet_texts: bool = False,
-    logs: Iterable[formats.DataFormat] = (),
+    logs: LogFormats = no_logs,
 ) -> ReadCases:
     """Cases of a file, of standard input, or of what a caller holds.
 
@@ -147,19 +153,20 @@ def cases_of(
             one. A `Case` says itself that it has none.
         emissions: which turns and channels of a conversation are cases.
         quiet_texts: say of the texts of the first case how long they are, and not how they begin.
-        logs: further presets, which are tried before all others; read only where the fields are not all a case's own.
+        logs: further presets, given what marks the context of a chat; tried before all others, and only where the
+            fields are not all a case's own.
 
     >>> loaded = cases_of([{"question": "Who?", "docs": ["Anna sang."]}], map="query=question,context=docs")
     >>> loaded.cases[0].query, loaded.cases[0].documents[0].text
     ('Who?', 'Anna sang.')
     """
     presets = formats.FORMATS
-    if format is not None and format not in (NATIVE, *presets):
-        presets = {log_format.name: log_format for log_format in logs} | presets
-        if format not in presets:
-            raise UnknownNameError("format", format, (NATIVE, *presets))
     shape = shape_of(map, FIELDS)
     marker = context_marker(context_from)
+    if format is not None and format not in (NATIVE, *presets):
+        presets = {log_format.name: log_format for log_format in logs(marker)} | presets
+        if format not in presets:
+            raise UnknownNameError("format", format, (NATIVE, *presets))
     problems: list[str] = []
     notes: list[str] = []
 
@@ -179,6 +186,8 @@ def cases_of(
             preset = presets.get(format)
         elif not isinstance(first[1], Case):
             preset = _preset(first[0], first[1], shape.names_fields, marker, logs)
+            if preset is None and (preset := _preset_of_unfolded(first[0], first[1], shape.names_fields, marker, logs)):
+                first, good = _unfolded(first), (_unfolded(of_row) for of_row in good)
         if preset is not None and format is None:
             notes.append(f"data: read as --format {preset.name}: {preset.about}")
         good = chain((first,), good)
@@ -195,7 +204,7 @@ def cases_of(
             if isinstance(content, DataError):
                 raise content
             if isinstance(content, Case | ChatCases):
-                if marker is not None:
+                if marker is not None and (preset is None or preset.name in formats.FORMATS):
                     raise DataError(
                         f"{row.where}: --context-from is for texts, and this row already has a separate context"
                     )
@@ -352,7 +361,7 @@ def _check_unanswered(row: DataRow, shape: Shape, tried: _Tried) -> None:
 
 
 def _preset(
-    row: DataRow, fields: Fields, is_mapped: bool, marker: ContextMarker | None, logs: Iterable[formats.DataFormat]
+    row: DataRow, fields: Fields, is_mapped: bool, marker: ContextMarker | None, logs: LogFormats
 ) -> formats.DataFormat | None:
     """What the rows are read by, from the first; None where its fields are a case's own."""
     is_marked = marker is not None and "query" in fields
@@ -360,7 +369,7 @@ def _preset(
     is_own = all(name in FIELDS for name in fields)
     if (
         not (is_named or is_own)
-        and (log := next((log_format for log_format in logs if log_format.fits(fields)), None)) is not None
+        and (log := next((log_format for log_format in logs(marker) if log_format.fits(fields)), None)) is not None
     ):
         return log
     has_context = "context" in fields or "messages" in fields or is_marked
@@ -369,6 +378,22 @@ def _preset(
     if is_named or (has_context and is_native):
         return None
     return next((preset for preset in formats.FORMATS.values() if preset.fits(fields)), None)
+
+
+def _preset_of_unfolded(
+    row: DataRow, fields: Fields, is_mapped: bool, marker: ContextMarker | None, logs: LogFormats
+) -> formats.DataFormat | None:
+    """The same of a record that a table has flattened; None of one that none has, and where fields are named."""
+    if is_mapped or all(name in FIELDS for name in fields) or (whole := unfolded(fields)) == fields:
+        return None
+    return _preset(row, whole, is_mapped, marker, logs)
+
+
+def _unfolded(of_row: tuple[DataRow, Fields | Case]) -> tuple[DataRow, Fields | Case]:
+    row, fields = of_row
+    if isinstance(fields, Case):
+        return of_row
+    return replace(row, content=unfolded(row.fields)), unfolded(fields)
 
 
 def _known(
@@ -949,7 +974,7 @@ def load_referenced(
     map: Iterable[str] | None = None,
     format: str | None = None,
     context_from: str | None = None,
-    logs: Iterable[DataFormat] = (),
+    logs: LogFormats = no_logs,
 ) -> Referenced:
     """Records of cases (see `data.cases`), each with a 'reference' and without a response, or of NAME=FILE, a published
     data set by its name; the first `n`, all by default and where there are fewer. `logs` as of `cases_of`."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, Final
 
 from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Emission, Message
@@ -244,6 +244,23 @@ def _with_more(messages: tuple[Message, ...], marker: ContextMarker | None, wher
         if Case("", messages=messages).context_documents:
             return messages
         raise
+
+
+def context_places(
+    messages: tuple[Message, ...], marker: ContextMarker, where: str
+) -> list[list[tuple[int, int, str]]]:
+    """Where in each message stands what the user says is context, and what it is called: the first character, and the
+    one behind the last. A `DataError` where there is none."""
+    if marker is _system_marked:
+        _system_marked(messages, where)  # refuses where there is none
+        roles = SYSTEM_ROLES
+        return [[(0, len(each.text), each.name)] if each.role in roles else [] for each in messages]
+    out: list[list[tuple[int, int, str]]] = []
+    for message in marker(messages, where):
+        ends = list(accumulate(len(part.text) for part in message.parts))
+        marked = ((i, message.parts[i]) for i in message.retrieved)
+        out.append([(ends[i] - len(part.text), ends[i], part.name) for i, part in marked])
+    return out
 
 
 def _of_texts(

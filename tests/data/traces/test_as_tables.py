@@ -24,7 +24,7 @@ TRAFFIC = exchanges(6, words=19)
 
 
 def loaded(source: Any) -> ReadCases:
-    return cases_of(source, needs_response=True, logs=log_formats())
+    return cases_of(source, needs_response=True, logs=log_formats)
 
 
 def phoenix() -> pd.DataFrame:
@@ -104,6 +104,75 @@ def test_traces_of_mlflow_are_read_from_csv(tmp_path: Path) -> None:
     found = loaded(written(pd.DataFrame(rows), tmp_path / "traces.csv"))
     assert found.format == "mlflow"
     assert [case.response for case in found.cases] == [one.answer for one in TRAFFIC]
+
+
+def of_sdk(one: logged_traffic.Exchange) -> list[dict[str, Any]]:
+    """Spans as `ReadableSpan.to_json` of OpenTelemetry's SDK for Python writes them, by its conventions of 2026."""
+    return [
+        {
+            "name": f"{attributes['gen_ai.operation.name']} x",
+            "context": {"trace_id": f"0x{one.trace_id}", "span_id": f"0x{one.span_id(step)}", "trace_state": "[]"},
+            "kind": "SpanKind.CLIENT",
+            "parent_id": None,
+            "start_time": one.time(step).isoformat(),
+            "end_time": one.time(step + 1).isoformat(),
+            "status": {"status_code": "UNSET"},
+            "attributes": attributes,
+            "events": [],
+            "links": [],
+            "resource": {"attributes": {"service.name": "desk"}, "schema_url": ""},
+        }
+        for step, attributes in enumerate(map(plain_attributes, otel_spans(one)))
+    ]
+
+
+def otel_spans(one: logged_traffic.Exchange) -> list[dict[str, Any]]:
+    groups = records(logged_traffic.otel, [one])
+    return [span for group in groups for span in group["resourceSpans"][0]["scopeSpans"][0]["spans"]]
+
+
+def plain_attributes(span: dict[str, Any]) -> dict[str, Any]:
+    return {each["key"]: next(iter(each["value"].values())) for each in span["attributes"]}
+
+
+@pytest.mark.parametrize("kind", ["lines", "python cells", "columns", "columns of json", "parquet"])
+def test_spans_as_the_sdk_of_python_prints_them_are_read(kind: str, tmp_path: Path) -> None:
+    logged = [span for one in TRAFFIC for span in of_sdk(one)]
+    columns = pd.json_normalize(logged)
+    if kind == "parquet":
+        columns.drop(columns=["events", "links"]).to_parquet(tmp_path / "spans.parquet")
+    source: Any = {
+        "lines": lambda: write(tmp_path / "spans.jsonl", logged),
+        "python cells": lambda: written(pd.DataFrame(logged), tmp_path / "spans.csv"),
+        "columns": lambda: written(columns, tmp_path / "spans.csv"),
+        "columns of json": lambda: write(tmp_path / "spans.jsonl", columns.to_dict("records")),
+        "parquet": lambda: tmp_path / "spans.parquet",
+    }[kind]()
+    found = loaded(source)
+    assert found.format == "otel"
+    assert [case.response for case in found.cases] == [one.answer for one in TRAFFIC]
+    assert [len(case.context_documents) for case in found.cases] == [len(one.texts) for one in TRAFFIC]
+
+
+@pytest.mark.parametrize("kind", ["python cells", "columns", "columns of json"])
+def test_requests_with_their_answers_are_read_from_tables(kind: str, tmp_path: Path) -> None:
+    logged = [
+        {
+            "id": f"c{one.number}",
+            "request": {"model": "m", "temperature": 0.2, "messages": one.messages},
+            "response": {"choices": [{"message": {"role": "assistant", "content": one.answer}}], "usage": {"n": 9}},
+        }
+        for one in TRAFFIC
+    ]  # fmt: skip
+    columns = pd.json_normalize(logged)
+    source: Any = {
+        "python cells": lambda: written(pd.DataFrame(logged), tmp_path / "log.csv"),
+        "columns": lambda: written(columns, tmp_path / "log.csv"),
+        "columns of json": lambda: write(tmp_path / "log.jsonl", columns.to_dict("records")),
+    }[kind]()
+    plain, found = (cases_of(each, context_from="system", logs=log_formats) for each in (logged, source))
+    assert (found.format, found.cases) == (plain.format, plain.cases)
+    assert found.format == "openai"
 
 
 def otel(change: Callable[[list[dict[str, Any]]], None], name: str) -> list[dict[str, Any]]:

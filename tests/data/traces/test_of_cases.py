@@ -15,7 +15,7 @@ from helpers.places import SHARED
 from helpers.read_cases import read
 from leakmeter.core.case import Case
 from leakmeter.data.traces import LoggedAnswer, Reason, Refused, TraceReader, as_case
-from leakmeter.data.traces.reader import PRESETS
+from leakmeter.data.traces.reader import presets
 
 ANSWER = transcripts.ANSWER
 CONVERSE = {
@@ -77,7 +77,7 @@ def facts(case: Case) -> tuple[Any, ...]:
 def test_a_ledger_is_given_the_cases_that_data_has(name: str, tmp_path: Path) -> None:
     path = log(tmp_path / ("log.json" if "of a file" in name else "log.jsonl"), LOGS[name])
     found = answers(path)
-    measured = read(path, logs=PRESETS)
+    measured = read(path, logs=presets)
     assert {one.format for one in found} == {measured.format} == {name.partition(",")[0].split()[0]}
     assert len(found) == len(measured.cases) > 0
     for one, case in zip(found, measured.cases, strict=True):
@@ -148,7 +148,7 @@ def test_shared_logs_of_agents_have_the_same_emissions_in_a_ledger(name: str) ->
     path = SHARED / "data" / "agents" / f"{name}.jsonl"
     reader = TraceReader(path)
     found = [one for one in reader if isinstance(one, LoggedAnswer)]
-    measured = read(path, logs=PRESETS)
+    measured = read(path, logs=presets)
     texts = [case.response for case in measured.cases if not case.has_unmarked_context]
     assert [one.answer for one in found] == texts
     assert len(texts) + reader.refused[Reason.NO_DOCUMENTS] == len(measured.cases)

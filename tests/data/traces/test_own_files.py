@@ -25,7 +25,7 @@ from helpers.logged_agents import (
 from helpers.peers import peer
 from leakmeter.core.case import Emission
 from leakmeter.data.cases import cases_of
-from leakmeter.data.traces.reader import PRESETS
+from leakmeter.data.traces.reader import presets
 
 pytestmark = pytest.mark.peers
 
@@ -63,11 +63,11 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = mlflow.get_trace(root.trace_id)
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps(trace.to_dict()) + "\n")
-    check(cases_of(path, logs=PRESETS))
+    check(cases_of(path, logs=presets))
     frame = mlflow.search_traces(return_type="pandas")
-    check(cases_of(frame, logs=PRESETS))
+    check(cases_of(frame, logs=presets))
     frame.to_csv(tmp_path / "traces.csv", index=False)
-    check(cases_of(tmp_path / "traces.csv", logs=PRESETS))
+    check(cases_of(tmp_path / "traces.csv", logs=presets))
 
 
 def _attributes(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -107,14 +107,14 @@ def test_phoenix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     until = time.monotonic() + 30
     while len(frame := spans.get_spans_dataframe(project_identifier="default")) < 6 and time.monotonic() < until:
         time.sleep(0.5)
-    check(cases_of(frame, logs=PRESETS))
+    check(cases_of(frame, logs=presets))
     frame.to_parquet(tmp_path / "spans.parquet")
     frame.to_csv(tmp_path / "spans.csv")
     frame.to_json(tmp_path / "spans.jsonl", orient="records", lines=True, date_format="iso")
     told_by_api = spans.get_spans(project_identifier="default")
     (tmp_path / "api.jsonl").write_text("".join(f"{json.dumps(span)}\n" for span in told_by_api))
     for name in ("spans.parquet", "spans.csv", "spans.jsonl", "api.jsonl"):
-        check(cases_of(tmp_path / name, logs=PRESETS))
+        check(cases_of(tmp_path / name, logs=presets))
 
 
 def test_langchain_messages_in_runs_of_langsmith() -> None:
@@ -141,6 +141,6 @@ def test_langchain_messages_in_runs_of_langsmith() -> None:
         time = f"2026-03-02T09:00:0{number}"
         run = {"id": f"r{number}", "trace_id": "t", "run_type": "llm", "start_time": time, "end_time": time}
         rows.append(json.loads(json.dumps({**run, "inputs": inputs, "outputs": outputs})))
-    check(cases_of(rows, logs=PRESETS))
+    check(cases_of(rows, logs=presets))
     assert SYSTEM in json.dumps(rows)
     assert (FOUND[0]["source"], RESULT) == ("boats.md", TOOLS[2][2])

@@ -18,7 +18,7 @@ from leakmeter.data import traces
 from leakmeter.data.cases import cases_of
 from leakmeter.data.formats import FORMATS
 from leakmeter.data.traces import LoggedAnswer, TraceReader, as_case
-from leakmeter.data.traces.reader import PRESETS
+from leakmeter.data.traces.reader import presets
 from leakmeter.errors import DataError
 
 Call = Callable[..., Any]
@@ -27,7 +27,7 @@ TRAFFIC = [replace(one, ids=("a", "a", None)) for one in exchanges(8, words=19)]
 
 
 def test_data_and_ledger_know_the_same_formats() -> None:
-    assert {preset.name for preset in PRESETS} == set(NAMES)
+    assert {preset.name for preset in presets()} == set(NAMES)
     assert not set(NAMES) & FORMATS.keys()
     # The ledger adds up answers to recipients, which these do not name.
     alone = {"agentleak", "bedrock", "claude-code", "deepeval", "inspect", "promptfoo", "transcript"}
@@ -46,7 +46,7 @@ def test_a_record_without_a_prompt_is_read_under_one_name(tmp_path: Path, name: 
     path.write_text(json.dumps(record))
     reader = TraceReader(path)
     (found,) = reader
-    assert (cases_of(path, logs=PRESETS).format, reader.format) == (name, name)
+    assert (cases_of(path, logs=presets).format, reader.format) == (name, name)
     assert isinstance(found, LoggedAnswer)
     assert (found.answer, found.is_rebuilt, found.documents[0].text) == ("Anna Ek.", True, text)
 
@@ -55,7 +55,7 @@ def test_a_record_without_a_prompt_is_read_under_one_name(tmp_path: Path, name: 
 def test_answers_of_a_log_are_cases(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / "log.jsonl", records(logged_traffic.WRITERS[name], TRAFFIC, apart=name != "mlflow"))
     answers = [one for one in TraceReader(path) if isinstance(one, LoggedAnswer)]
-    found = cases_of(path, logs=PRESETS)
+    found = cases_of(path, logs=presets)
     assert found.format == name
     cases = [as_case(one, by_id=True) for one in answers]
     assert [replace(case, emission=None) for case in found.cases] == [replace(case, emission=None) for case in cases]
@@ -73,10 +73,10 @@ def test_answers_of_a_log_are_cases(tmp_path: Path, name: str) -> None:
     parts = [message.parts[number].name for message in case.messages for number in message.retrieved]
     assert parts[:2] == ["a", "a (2)"]
     assert all(message.fixed for message in case.messages)
-    assert cases_of(path, format=name, logs=PRESETS).cases == found.cases
+    assert cases_of(path, format=name, logs=presets).cases == found.cases
     whole = tmp_path / "log.json"
     whole.write_text(json.dumps(json.loads(f"[{','.join(path.read_text(encoding='utf-8').splitlines())}]"), indent=1))
-    assert cases_of(whole, logs=PRESETS).cases == found.cases
+    assert cases_of(whole, logs=presets).cases == found.cases
 
 
 def test_a_trace_alone_in_a_file_is_read(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_trace_alone_in_a_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     for held in ({"id": spans[0]["trace_id"], "observations": spans}, trace, {"runs": runs}):
         path.write_text(json.dumps(held, indent=1), encoding="utf-8")
-        (case,) = cases_of(path, logs=PRESETS).cases
+        (case,) = cases_of(path, logs=presets).cases
         assert case.response == TRAFFIC[0].answer
 
 
@@ -93,11 +93,41 @@ def test_a_refused_call_is_a_bad_row_with_its_reason(tmp_path: Path) -> None:
     traffic = [TRAFFIC[0], replace(TRAFFIC[1], answer=" ")]
     path = write(tmp_path / "log.jsonl", records(logged_traffic.langsmith, traffic))
     with pytest.raises(DataError, match=r"The call has no answer, or an empty one\."):
-        cases_of(path, logs=PRESETS)
-    found = cases_of(path, logs=PRESETS, skip_bad=True)
+        cases_of(path, logs=presets)
+    found = cases_of(path, logs=presets, skip_bad=True)
     assert (len(found.cases), len(found.problems)) == (1, 1)
-    with pytest.raises(DataError, match="--context-from is for texts, and this row already has a separate context"):
-        cases_of(path, logs=PRESETS, context_from="(.*)")
+
+
+@pytest.mark.parametrize("name", logged_traffic.WITH_SPANS)
+def test_what_the_user_names_is_context_where_nothing_was_retrieved(tmp_path: Path, name: str) -> None:
+    asked = "Notes: Bo Lind paid the fine.\nQuestion: who paid?"
+    told = (("system", "Anna Ek lost a key."),)
+    one = replace(TRAFFIC[0], texts=(), ids=(), in_system=True, earlier=told, question=asked)
+    path = write(tmp_path / "log.jsonl", records(logged_traffic.WRITERS[name], [one]))
+    with pytest.raises(DataError, match=r"Nothing was retrieved .* give --context-from system, or a pattern\."):
+        cases_of(path, logs=presets)
+    with pytest.raises(DataError, match=r"Nothing was retrieved .* And --context-from finds nothing\."):
+        cases_of(path, logs=presets, context_from="Files: (.*)")
+
+    (of_system,) = cases_of(path, logs=presets, context_from="system").cases
+    (of_user,) = cases_of(path, logs=presets, context_from="Notes:(.*)Question:").cases
+    assert of_system.context_documents[-1].text.endswith("Anna Ek lost a key.")
+    assert [document.text for document in of_user.context_documents] == ["Bo Lind paid the fine."]
+    # The model reads what it read.
+    assert [message.text for message in of_system.messages] == [message.text for message in of_user.messages]
+
+
+def test_what_the_user_names_is_context_beside_what_was_retrieved(tmp_path: Path) -> None:
+    one = replace(TRAFFIC[0], in_system=True)
+    path = write(tmp_path / "log.jsonl", records(logged_traffic.langfuse, [one]))
+    (plain,) = cases_of(path, logs=presets).cases
+    (case,) = cases_of(path, logs=presets, context_from="system").cases
+    documents = [document.text for document in case.context_documents]
+    assert set(one.texts) < set(documents)
+    # Of the system's message all is context then, and nothing twice.
+    (system,) = (message.text for message in case.messages if message.role == "system")
+    assert sum(map(len, documents)) <= len(system)
+    assert [message.text for message in case.messages] == [message.text for message in plain.messages]
 
 
 @pytest.mark.parametrize("name", ["langfuse", "langsmith"])

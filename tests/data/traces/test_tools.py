@@ -18,7 +18,7 @@ from leakmeter.core.case import Case, Emission
 from leakmeter.data.cases import ReadCases, cases_of
 from leakmeter.data.conversation import emission_options
 from leakmeter.data.traces import LoggedAnswer, Reason, Refused, TraceReader, as_case
-from leakmeter.data.traces.reader import PRESETS
+from leakmeter.data.traces.reader import presets
 from leakmeter.data.traces.span import TraceSpan
 from leakmeter.data.traces.trace import outcome_of
 from leakmeter.errors import DataError
@@ -28,7 +28,7 @@ BOATS, HOURS = (json.dumps(record) for record in FOUND)
 
 
 def loaded(held: Any, **options: Any) -> ReadCases:
-    return cases_of(held, logs=PRESETS, **options)
+    return cases_of(held, logs=presets, **options)
 
 
 def read_of(case: Case) -> dict[str, str]:

@@ -19,7 +19,7 @@ from helpers.logged_agents import ANSWER, BOOKED, CALLS, FOUND, RESULT, TOOLS, W
 from leakmeter.core.case import Emission
 from leakmeter.data.cases import cases_of
 from leakmeter.data.conversation import emission_options
-from leakmeter.data.traces.reader import PRESETS
+from leakmeter.data.traces.reader import presets
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.products.integrations import AnswerLog, LangChainCallback, answering, runs
 
@@ -389,7 +389,7 @@ def test_each_emission_of_an_agent_is_logged_and_read_as_a_case(log: AnswerLog, 
         ("", 1, 1), (WORD, 2, 3), (ANSWER, 3, 5)
     ]  # fmt: skip
     # Thoughts are none of them.
-    found = cases_of(log.path, logs=PRESETS)
+    found = cases_of(log.path, logs=presets)
     word, booked, answer = found.cases
     assert (word.response, json.loads(booked.response or ""), answer.response) == (WORD, BOOKED[1], ANSWER)
     assert (word.emission, answer.emission) == (Emission(root, 2), Emission(root, 3))
@@ -399,7 +399,7 @@ def test_each_emission_of_an_agent_is_logged_and_read_as_a_case(log: AnswerLog, 
     assert [document.text for document in answer.context_documents][-1] == RESULT
     assert found.notes[-1].startswith("data: 1 other emission came before anything was read")
     assert any("in 3 of 3 cases the log has reasoning" in note for note in found.notes)
-    found = cases_of(log.path, logs=PRESETS, emissions=emission_options(channels="reasoning"))
+    found = cases_of(log.path, logs=presets, emissions=emission_options(channels="reasoning"))
     assert [case.response for case in found.cases] == ["Red is Orla."] * 2
     assert not any("did not see" in note for note in found.notes)
 

@@ -8,7 +8,6 @@ that answered nobody are none, and what was emitted before anything was read is 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -16,13 +15,12 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from leakmeter.core.case import Case, Document, Emission, Message
 from leakmeter.data import formats as data_formats
-from leakmeter.data.chat import ChatCase, ChatCases
-from leakmeter.data.foreign import parsed
-from leakmeter.data.mapping import Fields, parsed_cell
+from leakmeter.data.chat import ChatCase, ChatCases, ContextMarker
+from leakmeter.data.mapping import Fields
 from leakmeter.data.opened import STDIN, named
 from leakmeter.data.rows import DataRow
 from leakmeter.data.streamed import MOST_LINE, records_of
@@ -32,14 +30,18 @@ from leakmeter.data.traces.of_cases import CaseAnswers
 from leakmeter.data.traces.plainly import is_record
 from leakmeter.data.traces.span import MOST_SPANS, Spool, TraceSpan
 from leakmeter.data.traces.trace import outcome_of
+from leakmeter.data.unfolded import objects_of
 from leakmeter.errors import DataError, UnknownNameError
 
 Absent = Literal["refuse", "leave-out"]
 _LOOKED_AT: Final = 100
-_BEGINS_OBJECT: Final = re.compile(r"\s*\[?\s*\{")
 _HOLDERS = (
     *("data", "spans", "traces", "runs", "observations", "rows", "records", "items", "results"),
     *("samples", "testCases", "test_cases", "examples", "cases"),
+)
+
+_OR_CONTEXT_FROM: Final = (
+    " If it stands in the system prompt or in the user's message, give --context-from system, or a pattern."
 )
 
 
@@ -60,6 +62,7 @@ class TraceReader:
         seen: says of trace and span whether it was read before; such calls are left out.
         on_bytes: told how many bytes of how many were read.
         reasoning: give what models thought too, as answers on the channel 'reasoning', which nobody received.
+        marker: says what else of a prompt is context, beside what was retrieved; see `data.chat.context_marker`.
 
     Raises:
         UnknownNameError: there is no such format.
@@ -86,6 +89,7 @@ class TraceReader:
         seen: Callable[[str, str], bool] | None = None,
         on_bytes: Callable[[int, int], None] | None = None,
         reasoning: bool = False,
+        marker: ContextMarker | None = None,
     ) -> None:
         if format is not None and format not in FORMATS:
             raise UnknownNameError("format of logs", format, FORMATS)
@@ -99,6 +103,7 @@ class TraceReader:
         self._seen = seen
         self._on_bytes = on_bytes
         self._has_reasoning = reasoning
+        self._marker = marker
         self._cases = CaseAnswers(recipient, has_reasoning=reasoning)
         self.offsets: dict[str, int] = {str(path): (start or {}).get(str(path), 0) for path in self._sources}
         """For each file, how far everything was read and given out: bytes, unpacked, or rows of Parquet."""
@@ -257,7 +262,13 @@ class TraceReader:
             return []
         if self.format == openai.FORMAT.name:
             spans = openai.joined(spans)
-        outcome = outcome_of(spans, self.format or "", leave_out=self._leave_out, has_reasoning=self._has_reasoning)
+        outcome = outcome_of(
+            spans,
+            self.format or "",
+            leave_out=self._leave_out,
+            has_reasoning=self._has_reasoning,
+            marker=self._marker,
+        )
         self.n_hidden_calls += outcome.n_hidden
         self.n_before_reading += outcome.n_before_reading
         if self._seen is None:
@@ -302,7 +313,11 @@ def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:
     `document`. Every message is fixed: nothing but documents is left out."""
     names = [f"d{n}" for n in range(1, len(answer.documents) + 1)]
     if by_id:
-        of_messages = (f"{message.role} {number}" for number, message in enumerate(answer.messages, 1))
+        places_of_all = (place for document in answer.documents for place in document.places)
+        whole = {at.message for at in places_of_all if at.end - at.start == len(answer.messages[at.message].content)}
+        of_messages = (
+            f"{message.role} {number}" for number, message in enumerate(answer.messages, 1) if number - 1 not in whole
+        )
         names = list(_distinct((document.name or document.id for document in answer.documents), of_messages))
     places: defaultdict[int, list[tuple[int, int, str]]] = defaultdict(list)
     whose = {name: next(iter(document.whose), Whose()) for name, document in zip(names, answer.documents, strict=True)}
@@ -357,14 +372,18 @@ def _distinct(names: Iterable[str], taken: Iterable[str]) -> Iterator[str]:
         yield given
 
 
-def _read(name: str, rows: Iterable[tuple[DataRow, Fields]]) -> Iterator[tuple[DataRow, ChatCases | DataError]]:
-    reader = TraceReader((), format=name, reasoning=True)
+def _read(
+    name: str, marker: ContextMarker | None, rows: Iterable[tuple[DataRow, Fields]]
+) -> Iterator[tuple[DataRow, ChatCases | DataError]]:
+    reader = TraceReader((), format=name, reasoning=True, marker=marker)
     # A session may have traces at several places of a log, the newest first: turns are counted when all are read.
     read: list[tuple[DataRow, LoggedAnswer | DataError]] = []
     records = (DataRow(0, "", row.where, fields, is_table=row.is_table) for row, fields in rows)
     for outcome in reader.answers_of(("", record) for record in records):
         if isinstance(outcome, Refused):
-            error = DataError(f"{outcome.where}: {outcome.reason.sentence}")
+            nothing = " And --context-from finds nothing." if marker else _OR_CONTEXT_FROM
+            hint = nothing if outcome.reason is Reason.NO_DOCUMENTS else ""
+            error = DataError(f"{outcome.where}: {outcome.reason.sentence}{hint}")
             read.append((DataRow(0, "", outcome.where), error))
         else:
             counts = {"n_hidden": outcome.n_unmeasured_calls, "n_reasoned": outcome.n_reasoned}
@@ -399,31 +418,18 @@ def _turns(answers: Iterable[LoggedAnswer]) -> dict[str, int]:
 
 
 def _fits(format_: LogFormat, fields: Fields) -> bool:
-    return any(map(format_.fits, unwrapped(fields))) or format_.fits(_objects_of(fields))
+    return any(map(format_.fits, unwrapped(fields))) or format_.fits(objects_of(fields))
 
 
 def _with_objects(row: DataRow) -> DataRow:
     """A row of a table, with what its cells hold."""
-    return replace(row, content=_objects_of(row.content)) if row.is_table and is_record(row.content) else row
+    return replace(row, content=objects_of(row.content)) if row.is_table and is_record(row.content) else row
 
 
-def _objects_of(fields: Fields) -> dict[str, Any]:
-    """A record in which each object, or list of objects, that a table has as a text of Python's is one again. JSON is
-    left to the format, and a list of texts may be what somebody said."""
-    out = dict(fields)
-    for name, text in fields.items():
-        if isinstance(text, str) and _BEGINS_OBJECT.match(text) and parsed(text) is text:
-            held = parsed_cell(text)
-            is_list = isinstance(held, list) and bool(held) and all(map(is_record, held))
-            out[name] = held if is_list or is_record(held) else text
-    return out
-
-
-PRESETS: Final = tuple(
-    data_formats.DataFormat(
-        name, f"{format_.about}, as `leakmeter ledger` reads them", partial(_fits, format_), partial(_read, name)
-    )
-    for name, format_ in FORMATS.items()
-    if name not in data_formats.FORMATS
-)
-"""Formats that `data` does not have of its own, in the order in which they are tried."""
+def presets(marker: ContextMarker | None = None) -> Iterator[data_formats.DataFormat]:
+    """Formats that `data` does not have of its own, in the order in which they are tried. `marker` as of
+    `TraceReader`."""
+    for name, format_ in FORMATS.items():
+        if name not in data_formats.FORMATS:
+            about = f"{format_.about}, as `leakmeter ledger` reads them"
+            yield data_formats.DataFormat(name, about, partial(_fits, format_), partial(_read, name, marker))

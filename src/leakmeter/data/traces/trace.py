@@ -25,15 +25,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from leakmeter.core.case import Recipient
+from leakmeter.core.case import Document, Message, Recipient
+from leakmeter.data.chat import ContextMarker, context_places
 from leakmeter.data.conversation import ConversationEntry, Emitted, emissions_of, says_something
 from leakmeter.data.mapping import unused
 from leakmeter.data.recipients import recipient_of
-from leakmeter.data.traces.answer import LoggedAnswer, LoggedMessage, Reason, Refused, Unusable, Whose
+from leakmeter.data.traces.answer import LoggedAnswer, LoggedMessage, ReadText, Reason, Refused, Unusable, Whose
 from leakmeter.data.traces.messages import LoggedReply, checked
 from leakmeter.data.traces.places import FoundDocuments, Retrieved, WorkBudget, find, normalised
 from leakmeter.data.traces.plainly import moment, sampling_of
 from leakmeter.data.traces.span import TraceSpan
+from leakmeter.errors import DataError
 
 _SEARCHING: Final = ("retriever", "reranker")
 _HIDING: Final = (*_SEARCHING, "tool")
@@ -53,10 +55,16 @@ class Outcome:
 
 
 def outcome_of(
-    spans: Sequence[TraceSpan], format: str, *, leave_out: bool = False, has_reasoning: bool = False
+    spans: Sequence[TraceSpan],
+    format: str,
+    *,
+    leave_out: bool = False,
+    has_reasoning: bool = False,
+    marker: ContextMarker | None = None,
 ) -> Outcome:
     """Answers and refusals of a trace, of all its spans in any order; see `places.find` for `leave_out`. With
-    `has_reasoning` what models thought is among them."""
+    `has_reasoning` what models thought is among them. What `marker` finds in a prompt is context too, beside what was
+    retrieved."""
     tree = _Tree(spans)
     out = Outcome(n_hidden=tree.n_within)
     out.results += [_refused(Reason.SAME_ID, call) for call in tree.of_one_id]
@@ -65,7 +73,7 @@ def outcome_of(
     for number, call in enumerate(tree.calls, 1):
         is_last = number == len(tree.calls)
         try:
-            emitted = _of_call(call, number, tree, answered, work, format, leave_out=leave_out)
+            emitted = _of_call(call, number, tree, answered, work, format, leave_out=leave_out, marker=marker)
         except Unusable as error:
             is_of_agent = error.reason is Reason.NO_DOCUMENTS and _is_of_agent(call)
             tree.hide(call, is_measured=is_of_agent)
@@ -114,6 +122,7 @@ def _of_call(
     format: str,
     *,
     leave_out: bool,
+    marker: ContextMarker | None,
 ) -> Outcome:
     """What one call emitted; `Unusable` where it cannot be measured."""
     if call.failed:
@@ -133,6 +142,8 @@ def _of_call(
         read = [*(prompt if reply.continues else call.prompt()), *reply.before]
         if found is None or read != prompt:
             prompt, messages = read, checked(labelled(read, tree.tools))
+            if marker is not None:
+                messages = _with_context(messages, marker, call.where)
             found = find(retrieved, messages, leave_out=leave_out, work=work)
         replies.append((reply, messages, found))
     if not any(found.documents for _, _, found in replies):
@@ -222,6 +233,26 @@ def labelled(messages: Iterable[LoggedMessage], tools: Mapping[str, str]) -> lis
             read = tuple(part if part.name else replace(part, name=label) for part in message.read)
             message = replace(message, read=read, tool=tool)
         out.append(message)
+    return out
+
+
+def _with_context(messages: Sequence[LoggedMessage], marker: ContextMarker, where: str) -> Sequence[LoggedMessage]:
+    """Messages in which what the user says is context was read too; as they are where nothing is."""
+    names = [f"{message.role} {number}" for number, message in enumerate(messages, 1)]
+    texts = (Document(name, message.content) for name, message in zip(names, messages, strict=True))
+    chat = (Message(each.role, text.name, (text,)) for each, text in zip(messages, texts, strict=True))
+    try:
+        found = context_places(tuple(chat), marker, where)
+    except DataError:
+        return messages
+    out: list[LoggedMessage] = []
+    for message, places in zip(messages, found, strict=True):
+        more = (ReadText(name, start, end) for start, end, name in places)
+        apart = [
+            each for each in more if all(each.end <= part.start or part.end <= each.start for part in message.read)
+        ]
+        read = sorted((*message.read, *apart), key=lambda part: part.start)
+        out.append(replace(message, read=tuple(read)))
     return out
 
 

@@ -233,7 +233,7 @@ def frontier(model: KeptModel, data: Any, options: FrontierOptions) -> Frontier:
     from leakmeter.privacy.draws import SEED_WARNING
 
     sweep = sweep_of(options.lambdas, options.epsilons, asdict(options.part(Drawing)))
-    loaded = load_referenced(data, context_from=options.context_from, logs=log_formats())
+    loaded = load_referenced(data, context_from=options.context_from, logs=log_formats)
     records, settings = loaded.records, settings_of(loaded, options.part(TemplateOptions))
     if options.epsilons is not None and sweep.given_seed is not None:
         tell(SEED_WARNING)

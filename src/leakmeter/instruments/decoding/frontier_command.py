@@ -113,7 +113,7 @@ def frontier_command(
     if records is not None and records < 1:
         raise UsageError(f"records is {records}; it has to be 1 or more")
     sweep = sweep_of(lambdas, epsilon, asdict(drawing or Drawing()))
-    loaded = load_referenced(data, n=records, map=map, format=format, context_from=context_from, logs=log_formats())
+    loaded = load_referenced(data, n=records, map=map, format=format, context_from=context_from, logs=log_formats)
     for note in loaded.notes:
         output.tell(note)
     prompt = prompt or TemplateOptions()

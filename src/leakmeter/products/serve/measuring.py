@@ -121,7 +121,7 @@ def _measure(serving: Serving, wanted: RunRequest, job: Job) -> JsonObject:
 
     settings = PromptSettings(unit=wanted.unit, template=wanted.template, group=wanted.unit != "whole").resolved()
     measure = Influence(max_new_tokens=wanted.max_new_tokens)
-    loaded = cases_of(list(wanted.records), context_from=wanted.context_from, needs_response=True, logs=log_formats())
+    loaded = cases_of(list(wanted.records), context_from=wanted.context_from, needs_response=True, logs=log_formats)
     kept = serving.use(wanted.model, job)
     with kept.lock, cancellable(kept, job):
         ready = make_ready(planned(measure, settings, LoadedCases(loaded.cases)), kept.backend)

@@ -11,6 +11,7 @@ from leakmeter.data.mapping import parsed_cell
 from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat, span_of
 from leakmeter.data.traces.plainly import at_path, is_record, named, seconds
 from leakmeter.data.traces.span import FoundDocument, SpanKind, TraceSpan, document_of, documents_of
+from leakmeter.data.unfolded import nested
 
 _KINDS: Mapping[str, SpanKind] = {"LLM": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
 _LISTS = (
@@ -18,38 +19,6 @@ _LISTS = (
     *("llm.input_messages", "llm.output_messages"),
 )
 _STARTS: Mapping[SpanKind, str] = {"llm": "llm", "retriever": "retrieval", "reranker": "reranker"}
-
-
-def nested(attributes: LogRecord) -> JsonObject:
-    """Attributes with dots in their names as records within records, and numbers in them as lists.
-
-    >>> nested({"llm.input_messages.0.message.role": "user"})
-    {'llm': {'input_messages': [{'message': {'role': 'user'}}]}}
-    """
-    out: JsonObject = {}
-    for name, value in attributes.items():
-        *above, last = str(name).split(".", 16)
-        held = out
-        for part in above:
-            inner = held.get(part)
-            if not isinstance(inner, dict):
-                inner = held[part] = {}
-            held = inner
-        if not isinstance(held.get(last), dict) or is_record(value):
-            held[last] = value
-    return {name: _listed(value) for name, value in out.items()}
-
-
-def _listed(value: Any) -> Any:
-    if isinstance(value, list):
-        return [nested(entry) if is_record(entry) else entry for entry in value]
-    if not is_record(value):
-        return value
-    if value and all(isinstance(name, str) and name.isdecimal() and len(name) <= 9 for name in value):
-        return [_listed(value[name]) for name in sorted(value, key=int)]
-    if any("." in str(name) for name in value):
-        return nested(value)
-    return {name: _listed(inner) for name, inner in value.items()}
 
 
 def _document(logged: Any) -> FoundDocument:

@@ -1,4 +1,5 @@
-"""Spans of OpenTelemetry in OTLP's JSON, by its conventions for generative models or by OpenInference's.
+"""Spans of OpenTelemetry in OTLP's JSON or as Python's SDK prints them, by its conventions for generative models or by
+OpenInference's.
 
 What was sent and answered stands in attributes of a span, in its events, or in log records of the same trace and span:
 whole, in the event of the operation's details, or a message an event, as until version 1.36 of the conventions.
@@ -16,6 +17,7 @@ from leakmeter.data.traces.formats import openinference
 from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat
 from leakmeter.data.traces.plainly import at_path, is_record, named, seconds
 from leakmeter.data.traces.span import FoundDocument, SpanKind, TraceSpan, document_of, documents_of
+from leakmeter.data.unfolded import nested
 
 _OPERATIONS: Mapping[str, SpanKind] = {
     "chat": "llm",
@@ -73,7 +75,7 @@ def _document(logged: Any) -> FoundDocument:
 def _indexed(attributes: LogRecord, start: str) -> list[Any] | None:
     """Messages in attributes with numbers in their names, as older instrumentations write them."""
     held = {name: value for name, value in attributes.items() if name.startswith(start + ".")}
-    messages: Any = at_path(openinference.nested(held), start) if held else None
+    messages: Any = at_path(nested(held), start) if held else None
     return messages if isinstance(messages, list) else None
 
 
@@ -141,11 +143,46 @@ def _spans(logged: LogRecord) -> Iterator[tuple[LogRecord, LogRecord]]:
     if "spanId" in logged:
         yield logged, {}
         return
+    if _is_of_sdk(logged):
+        yield _as_otlp(logged), attributes_of(record(logged.get("resource")).get("attributes"))
+        return
     for group in _entries(logged, "resourceSpans"):
         about = attributes_of(record(group.get("resource")).get("attributes"))
         for scope in (*_entries(group, "scopeSpans"), *_entries(group, "instrumentationLibrarySpans")):
             for span in _entries(scope, "spans"):
                 yield span, about
+
+
+def _is_of_sdk(logged: LogRecord) -> bool:
+    """Whether a record is a span as `ReadableSpan.to_json` of Python's SDK writes it. Those of Phoenix, with a kind of
+    OpenInference's, are read as such."""
+    context, attributes = record(logged.get("context")), record(logged.get("attributes"))
+    is_printed = str(logged.get("kind")).startswith("SpanKind.") and "openinference.span.kind" not in attributes
+    return is_printed and "trace_id" in context and "span_id" in context
+
+
+def _as_otlp(logged: LogRecord) -> JsonObject:
+    context = record(logged.get("context"))
+    has_failed = record(logged.get("status")).get("status_code") == "ERROR"
+    return {
+        "traceId": context.get("trace_id"),
+        "spanId": context.get("span_id"),
+        "parentSpanId": logged.get("parent_id"),
+        "startTimeUnixNano": logged.get("start_time"),
+        "endTimeUnixNano": logged.get("end_time"),
+        "status": {"code": "STATUS_CODE_ERROR" if has_failed else None},
+        "attributes": dict(_flat(record(logged.get("attributes")))),
+        "events": parsed(logged.get("events")),
+    }
+
+
+def _flat(attributes: LogRecord, start: str = "") -> Iterator[tuple[str, Any]]:
+    """Attributes by their names with dots, of which a table may have made records within records."""
+    for name, value in attributes.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{start}{name}.")
+        else:
+            yield f"{start}{name}", value
 
 
 def _entries(held: LogRecord, name: str) -> Sequence[LogRecord]:
@@ -180,7 +217,8 @@ def _content(held: LogRecord, where: str) -> tuple[TraceSpan, JsonObject] | None
 
 def _fits(logged: LogRecord) -> bool:
     is_export = "resourceSpans" in logged or "resourceLogs" in logged
-    return is_export or ("traceId" in logged and "spanId" in logged and "startTimeUnixNano" in logged)
+    is_span = "traceId" in logged and "spanId" in logged and "startTimeUnixNano" in logged
+    return is_export or is_span or _is_of_sdk(logged)
 
 
 def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
@@ -188,7 +226,7 @@ def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[Foun
         trace_id, span_id = named(held.get("traceId")), named(held.get("spanId"))
         if trace_id is None or span_id is None:
             continue
-        span = TraceSpan(trace_id, span_id, where if "spanId" in logged else f"{where}, span {number}")
+        span = TraceSpan(trace_id, span_id, where if "resourceSpans" not in logged else f"{where}, span {number}")
         attributes = attributes_of(held.get("attributes"))
         said: list[list[Any]] = [[], []]
         for event in _entries(held, "events"):
@@ -210,4 +248,10 @@ def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[Foun
             yield *content, about
 
 
-FORMAT = TraceFormat("otel", "spans of OpenTelemetry in OTLP's JSON", _fits, _read, lambda logged: False)
+FORMAT = TraceFormat(
+    "otel",
+    "spans of OpenTelemetry in OTLP's JSON, or as Python's SDK prints them",
+    _fits,
+    _read,
+    lambda logged: False,
+)
