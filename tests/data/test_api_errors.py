@@ -101,5 +101,5 @@ def test_an_error_is_counted_apart() -> None:
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared samples are not here")
 @pytest.mark.parametrize(("name", "n_errors"), [("agentleak_single_200", 26), ("agentleak_multi_20", 20)])
 def test_errors_of_a_public_benchmark(name: str, n_errors: int) -> None:
-    found = cases_of(SHARED / "data" / "agents" / f"{name}.jsonl", logs=log_formats(), needs_response=True)
+    found = cases_of(SHARED / "data" / "agents" / f"{name}.jsonl", logs=log_formats, needs_response=True)
     assert f"data: {n_errors} responses are errors of an API, and not measured" in found.notes
