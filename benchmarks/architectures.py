@@ -409,8 +409,8 @@ _PEOPLE = [{"name": "Tobias Quillmere", "phone": "206-555-0178"}]
 
 def row(name: str, measures: Collection[str] = tuple(MEASURES), **changes: Any) -> dict[str, Any]:
     """What one architecture does: whether its states are forked and its passes joined, tokens that a sentence run takes
-    and one full pass a prompt would, the largest difference of each measure from plain passes, nats a token, and the
-    noise floor that the sentence run reports, nats a token."""
+    and one full pass a prompt would, the largest difference of each measure from plain passes, nats a token, the noise
+    floor that the sentence run reports, nats a token, and whether a self-check gave up sharing."""
     made: dict[str, Any] = {"architecture": name}
     try:
         model = build(name, **changes)
@@ -435,6 +435,8 @@ def row(name: str, measures: Collection[str] = tuple(MEASURES), **changes: Any) 
                 "naive_tokens": result.cost.naive_tokens,
                 "floor_nats": result.noise_floor_per_token_nats,
             }
+    # A check that fails leaves plain passes, so that no number shows it.
+    made["self_check_failed"] = made["forks"] and not backend.shares_prefixes
     largest = max(differences, key=lambda measure: differences[measure])
     return {**made, **differences, "largest": differences[largest], "largest_in": largest}
 
@@ -470,6 +472,7 @@ def write(made: Sequence[Mapping[str, Any]], out: Path) -> None:
 
 COLUMNS = (
     *("architecture", "forks", "joins", "tokens_run", "naive_tokens", "largest", "largest_in", "floor_nats"),
+    "self_check_failed",
     *(*MEASURES, "refused", "not_built"),
 )
 _MEASURED = (
@@ -481,6 +484,7 @@ _OTHERS = "| architecture | what was said |\n| --- | --- |"
 
 def _measured_line(each: Mapping[str, Any]) -> str:
     ways = f"{'yes' if each['forks'] else 'no'}, {'yes' if each['joins'] else 'no'}"
+    ways += "; given up by a self-check" if each["self_check_failed"] else ""
     tokens = f"{each['tokens_run']:,} of {each['naive_tokens']:,}"
     largest, floor = (f"{each[name]:.1e}".replace("e+00", "") for name in ("largest", "floor_nats"))
     numbers = (largest, each["largest_in"], floor)

@@ -127,9 +127,11 @@ def test_the_table_is_the_statistics_of_the_runs(
         if score is scores[best]:
             assert row["rouge_l_f1_less_best"] == ""
             continue
-        low, high = interval_of_mean_difference(score, scores[best], seed=0)
-        found = [float(row[f"rouge_l_f1_less_best{end}"]) for end in ("", "_low", "_high")]
-        assert found == pytest.approx([float((score - scores[best]).mean()), low, high], rel=1e-12)
+        assert float(row["rouge_l_f1_less_best"]) == pytest.approx(float((score - scores[best]).mean()), rel=1e-12)
+        ends = [row[f"rouge_l_f1_less_best{end}"] for end in ("_low", "_high")]
+        # What is drawn may differ by as much in all cases: then there is no interval.
+        of_difference = interval_of_mean_difference(score, scores[best], seed=0)
+        assert ends == ["", ""] if of_difference is None else list(map(float, ends)) == pytest.approx(of_difference)
     assert choice["sentence"] in " ".join(ended.out.split())
     assert choice["sentence"] in (path / "table.md").read_text(encoding="utf-8")
     assert sum(row["rouge_l_f1_knee_share"] for row in told["settings"]) + choice["no_knee_share"] == pytest.approx(1.0)

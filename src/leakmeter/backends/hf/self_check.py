@@ -47,8 +47,8 @@ class _Remembered:
     """The response token that each predicts, `_NO_TARGET` for none, (row,)."""
     made: Tensor
     """Features, (row, size), or the entropies of the rows' distributions alone, (row,)."""
-    attention: str
-    """The implementation with which it was run, as the library calls it."""
+    attention: str | None = None
+    """The library's implementation with which it was run; None for the one that the model uses by itself."""
 
 
 class SelfChecker:
@@ -69,11 +69,6 @@ class SelfChecker:
     @property
     def _config(self) -> Any:
         return self._forward.model.config.get_text_config()
-
-    @property
-    def _library(self) -> str:
-        """The attention of the library that the model uses by itself."""
-        return str(self._config._attn_implementation)
 
     def begin(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)
@@ -102,9 +97,7 @@ class SelfChecker:
         some = np.sort(self._random.permutation(len(branch.row_slots))[:most])
         made = features[torch.from_numpy(branch.row_slots[some]).to(features.device)]
         targets = _targets(chunk, branch)[some]
-        self._held[place] = _Remembered(
-            branch.ids, branch.positions, branch.row_tokens[some], targets, made, self._library
-        )
+        self._held[place] = _Remembered(branch.ids, branch.positions, branch.row_tokens[some], targets, made)
 
     def saw_gradients(self, requests: Sequence[GradientRequest], answers: Sequence[Gradients]) -> None:
         """Requests for gradients were answered, of prompts without gaps: of these, the entropy is checked."""
@@ -219,9 +212,9 @@ class SelfChecker:
     def _plain(self, held: _Remembered, rows: IntArray) -> Tensor | None:
         """Logits of some rows by a plain pass, (row, vocab); None where there is no memory for one. The whole sequence
         is run: some models' numbers depend on its length."""
-        was = self._library
+        was = self._config._attn_implementation
         try:
-            self._config._attn_implementation = held.attention
+            self._config._attn_implementation = held.attention or was
             logits = plain_logits(self._forward.model, held.ids, held.positions, rows)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
