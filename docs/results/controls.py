@@ -40,7 +40,7 @@ def main(run: Path) -> None:
     if alarms is None:
         raise SystemExit("no controls; measure with --controls 3 --complete")
     n_personal = sum(len(personal(case)) for case in cases)
-    n_other = sum(len(retold(case)) for case in listed(cases)[0])
+    n_other = sum(len(retold(case)) for case, _ in listed(cases)[0])
     holds, of = coverage(cases)
     told = (
         f"answers {len(cases)}",
