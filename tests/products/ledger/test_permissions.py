@@ -96,6 +96,15 @@ def test_it_is_decided_of_each_answer_when_it_is_added(ledger: Ledger, policy: s
     ]  # fmt: skip
 
 
+def test_what_recipients_may_know_is_no_all_clear(ledger: Ledger, policy: str) -> None:
+    added(ledger, leaking(1, "reader-1"), allowed=policy)
+    may = "Personal or secret data is disclosed in 1 of 1 answer, only to recipients who may know it."
+    assert b.headline_of(page(Book(ledger))) == may
+    added(ledger, leaking(2, "reader-2"), allowed=policy)
+    not_all = "Personal or secret data is disclosed in 1 of 2 answers, to 1 recipient."
+    assert b.headline_of(page(Book(ledger))) == not_all
+
+
 def test_no_budget_counts_what_a_recipient_may_know(ledger: Ledger, policy: str) -> None:
     added(ledger, *(leaking(n, "reader-1") for n in (1, 2, 3)), leaking(4, "reader-2"), allowed=policy)
     book = Book(ledger)

@@ -46,6 +46,7 @@ _WHAT: Final = {
 _FOUND: Final = {
     "no document": "The ledger has no document in any prompt: {counts}.",
     "disclosed": "Personal or secret data is disclosed in {n:,} of {answers}, to {recipients}.",
+    "allowed": "Personal or secret data is disclosed in {n:,} of {answers}, only to recipients who may know it.",
     "nothing": "No personal or secret data was recognised in {answers}.",
 }
 _ADVICE: Final = {
@@ -53,6 +54,10 @@ _ADVICE: Final = {
         "Personal or secret data in answers",
         "check that each recipient may know it; if not, restrict who may ask, or redact the document "
         "(`leakmeter redact`)",
+    ),
+    "allowed": (
+        "Only to recipients who may know it",
+        "check that readers and owners of documents are right, and look at the documents of which most is revealed",
     ),
     "nothing": (
         "Nothing recognised",
@@ -402,9 +407,10 @@ def _finding(book: Book, names: LedgerNames) -> Iterator[b.Block]:
     if not pairs:
         yield b.Headline(_FOUND["no document"].format(counts=counts))
         return
-    told = [event for disclosed in book.disclosed(book.events) if disclosed.is_told for event in [disclosed.event]]
-    found = "disclosed" if told else "nothing"
-    n = len({event["event"] for event in told})
+    disclosed = [each for each in book.disclosed(book.events) if each.is_sensitive]
+    told = [each.event for each in disclosed if each.is_told]
+    found = "disclosed" if told else "allowed" if disclosed else "nothing"
+    n = len({event["event"] for event in told or (each.event for each in disclosed)})
     recipients = counted(len({event["recipient"] for event in told}), RECIPIENT)
     yield b.Headline(_FOUND[found].format(n=n, answers=answers, recipients=recipients), "bad" if told else "")
     worst = pairs[0]
