@@ -156,7 +156,10 @@ def test_a_logged_chat_is_measured_as_its_question_and_answer(
         assert case["unmarked_query_tokens"] == 11
         shown = run(command, chat, *meant, *more).out
         assert "Only the system prompt was measured." in shown
-        assert "→" not in shown
+        # What was found calls for something; that nothing else was found says nothing.
+        assert [line[2:37] for line in shown.splitlines() if line.startswith("→")] == (
+            ["Personal or secret data disclosed: "] if command == "influence" else []
+        )
         if command == "influence":
             assert (case["response"], case["whole_nats"]) == (apart["response"], apart["whole_nats"])
             assert (case["response"]["text"], case["response"]["sampled"]) == ("Anna.", False)

@@ -513,8 +513,8 @@ def test_nothing_is_advised_to_be_shipped_whose_context_as_a_whole_leaks() -> No
         assert [row for row in (ship, look) if row in told] == [said]
 
 
-def test_of_a_system_prompt_alone_nothing_is_advised() -> None:
-    """The headline says what was measured, and no row of a table of advice follows."""
+def test_of_a_system_prompt_alone_that_nothing_is_found_leads_to_nothing() -> None:
+    """The headline says what was measured, and no row of a table of advice follows, least of all to ship."""
     documents = tuple(replace(document, name="system 1") for document in clinic().documents)
     alone = replace(clinic(), unmarked_query_tokens=12, documents=documents)
     shown = flat(printed(report([alone])))

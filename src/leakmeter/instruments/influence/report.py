@@ -226,10 +226,6 @@ def _blocks(case: InfluenceResult, shared: Mapping[str, str] | None, n_cut: int)
 
 
 def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
-    # Where the system prompt alone was measured, the influence of the rest on the answers is not known.
-    cases = [case for case in cases if case.unmarked_query_tokens is None]
-    if not cases:
-        return
     table = _ADVICE_OF_EXEMPLARS if cases[0].unit == EXEMPLAR else _ADVICE
     if not permitted.is_judged(cases):
         table = {name: row for name, row in table.items() if name != "permitted"}
@@ -241,7 +237,14 @@ def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
             condition, action = partial_table.get(name, table[name])
             ids = () if name in _CALM else disclosure_report.ids_of(meeting, len(cases))
             rows.append(((condition, *ids), b.sentence(action)))
+    if not rows and any(map(_is_in_part, cases)):
+        return
     yield b.Advice(rows, [(row[0], b.sentence(row[1])) for name, row in table.items() if not met.get(name)])
+
+
+def _is_in_part(case: InfluenceResult) -> bool:
+    """Whether the system prompt alone was measured: what the rest of the prompt did to the answer is not known."""
+    return case.unmarked_query_tokens is not None
 
 
 def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult]]:
@@ -257,14 +260,18 @@ def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult
                 key=lambda case: not permitted.n_unauthorised(case),
             ),
             "retold": [case for case in cases if permitted.withheld(disclosure_report.retold(case))],
-            "whole": [case for case in cases if findings.is_finding(case) and not told[id(case)]],
+            "whole": [
+                case
+                for case in cases
+                if findings.is_finding(case) and not told[id(case)] and not _is_in_part(case)
+            ],
         }
         if not any(met.values()):
             judged = [leak for case in cases if case.policy is not None for leak in told[id(case)]]
             met["permitted" if judged and not permitted.withheld(judged) else "nothing"] = cases
     met["doubtful"] = [case for case in cases if context.doubt(case) is not None]
     # That nothing was found says nothing where numbers are too uncertain, or answers were not measured.
-    is_known = not met["doubtful"] and not any(case.unmeasured_answers for case in cases)
+    is_known = not met["doubtful"] and not any(case.unmeasured_answers or _is_in_part(case) for case in cases)
     return {name: meeting for name, meeting in met.items() if name not in _CALM or is_known}
 
 
