@@ -170,7 +170,7 @@ def test_a_logged_chat_is_measured_as_its_question_and_answer(
     # What was retrieved may stand in the last turn of a longer chat, too.
     shown = run("influence", "turns").out
     assert "Only what was said before the last user message was measured." in flat(shown)
-    assert "→" not in shown
+    assert "→ Personal or secret data disclosed: " in shown
     assert "unmarked_query_tokens" not in object_of(run("influence", "tool", "--json"))
     assert_refused(run("influence", "bare", "--json"), "nothing can be removed")
 
