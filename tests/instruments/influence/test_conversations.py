@@ -100,12 +100,13 @@ def test_a_policy_counts_the_emissions_of_all_channels_at_once(tmp_path: Path) -
     policy.write_text('[[forbid]]\ndocument = "crm.find*"\n', encoding="utf-8")
     said = headline(measured(LEAKS_IN_A_CALL, LEAKS_IN_AN_ANSWER, allowed=str(policy)))
     assert said.startswith(
-        "2 disclosures of personal or secret data to recipients who may not know them: the call of calendar.create in "
-        "c-1 number ("
+        "2 disclosures of personal or secret data to recipients who are not allowed to know them: the call of "
+        "calendar.create in c-1 number ("
     )
     assert said.count(", from crm.find#1)") == 2
     of_one = headline(measured(LEAKS_IN_A_CALL, allowed=str(policy)))
-    assert "In tool calls: 1 disclosure of personal or secret data to a recipient who may not know it" in of_one
+    one = "In tool calls: 1 disclosure of personal or secret data to a recipient who is not allowed to know it"
+    assert one in of_one
 
 
 def test_one_emission_alone_is_called_what_it_is() -> None:

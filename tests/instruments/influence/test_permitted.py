@@ -144,27 +144,25 @@ def said(results: Any) -> str:
 
 def test_the_headline_counts_those_who_may_not_those_who_may_and_those_of_whom_it_is_not_known(policy: str) -> None:
     assert said(measured(policy, ANA, BOB, None)) == (
-        "2 disclosures of personal or secret data to recipients who may not know them: c2 name of a person, phone "
-        "number. 2 to recipients who may; of 2 it is not known whether they may."
+        "2 disclosures of personal or secret data to recipients who are not allowed to know them: c2 name of a "
+        "person, phone number. 2 allowed; 2 undecided."
     )
     good = headline(list(measured(policy, ANA, ANA)))
     assert b.plain(good.text) == (
-        "No disclosures of personal or secret data to recipients who may not know them; 4 to recipients who may."
+        "No disclosures of personal or secret data to recipients who are not allowed to know them; 4 allowed."
     )
     assert good.verdict == "good"
     unsure = headline(list(measured(policy, None)))
     assert unsure.verdict == ""
-    assert b.plain(unsure.text).endswith("; of 2 it is not known whether they may.")
+    assert b.plain(unsure.text).endswith("; 2 undecided.")
     # Behind what recipients may not know it is a sentence of its own.
     both = next(block for block in measured(policy, BOB, None).report().blocks if isinstance(block, b.Headline))
-    assert b.plain(both.text).endswith(". Of 2 it is not known whether they may.")
+    assert b.plain(both.text).endswith(". 2 undecided.")
 
 
 def test_a_rule_that_fits_nothing_is_told_and_which_fact_is_missing(policy: str) -> None:
     cases, unjudged = list(measured(policy, ANA, None)), list(measured(None, ANA))
-    assert list(permitted.further(cases)) == [
-        "Whether the recipient may know a disclosure is not known for want of: tenant of the recipient (2)."
-    ]
+    assert list(permitted.further(cases)) == ["Undecided, since something is missing: tenant of the recipient (2)."]
     assert list(permitted.unmatched(cases)) == ["1 of 3 rules fits no recipient and document of these cases: forbid 1."]
     assert [*permitted.further(unjudged), *permitted.unmatched(unjudged)] == []
 
@@ -284,7 +282,7 @@ def test_where_the_log_lists_what_a_user_may_know_no_policy_is_needed() -> None:
     ]  # fmt: skip
     assert results[1].policy is None
     # Of the second response nobody says anything.
-    assert said(results).endswith("1 to recipients who may; of 4 it is not known whether they may.")
+    assert said(results).endswith("1 allowed; 4 undecided.")
     assert next(permitted.further(list(results))) == (
         "Of 1 response nobody says who may know what: neither a policy nor the log."
     )
@@ -308,7 +306,7 @@ def test_the_command_line_takes_a_policy_and_the_gate_judges_by_it(
     Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     ran = cli("influence", "--data", "rows.jsonl", "--model", "toy", "--allowed", policy)
     assert ran.code == 0
-    assert "2 to recipients who may." in " ".join(ran.out.split())
+    assert "2 allowed." in " ".join(ran.out.split())
     bound = "influence.disclosures.unauthorised <= 0"
     judged = cli("gate", "--latest", "--max", bound, "--junit", "gate.xml")
     assert judged.code == 1

@@ -326,7 +326,7 @@ def test_reports_say_what_spans_were_held_against() -> None:
     assert "The response was scored beside no other context: spans may be listed for a style" in none
     built_in = flat(printed(report([replace(case, irrelevant_contexts=3)]), width=120))
     assert "The response was also scored beside 3 built-in texts about other things. The nats of a span are" in built_in
-    unknown = "These data have no context of another case: how often a span is listed for its style alone is not known."
+    unknown = "The rate of false alarms is not known: that takes contexts of other cases, and these data have none."
     assert unknown in built_in
     # What narrows the list stands in front, and how it was made one click away.
     brief = flat(printed(report([replace(case, irrelevant_contexts=3)]), width=120, explain=False))

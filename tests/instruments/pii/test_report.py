@@ -267,15 +267,15 @@ def test_the_first_line_counts_people_and_the_next_says_what_chance_would_do() -
     # Few people are no finding either way; one in nine draws of chance has one of four.
     none, some = "No sign that the model knows any of these", "The model may know data of 1 of these"
     for n, known, said, needed in (
-        (4, 0, f"{none} 4 people, but they are too few to be sure.", "It takes 122 people to decide"),
-        (4, 1, f"{some} 4 people, but they are too few to be sure.", "It takes 8 people to decide"),
+        (4, 0, f"{none} 4 people, but they are too few to be sure.", "from chance takes 122 people"),
+        (4, 1, f"{some} 4 people, but they are too few to be sure.", "from chance takes 8 people"),
         (4, 2, "The model knows data of 2 of 4 people, more than chance explains.", ""),
         (122, 0, f"{none} 122 people.", ""),
     ):
         found = several(n, known=known, n_templates=1)
         assert said_of(found) == said
         assert needed in against_chance(found)
-        assert ("It takes" in against_chance(found)) == bool(needed)
+        assert ("from chance takes" in against_chance(found)) == bool(needed)
 
 
 def test_all_renderers_and_the_last_line_say_the_same_headline() -> None:

@@ -106,13 +106,13 @@ def test_what_an_average_hides_is_named() -> None:
     }  # fmt: skip
     told = comparison_headline(comparison)
     assert told.startswith(
-        "In B alone, 2 of 30 cases have influence.disclosures.personal: a, c. On average, B is not shown to "
+        "a, c have influence.disclosures.personal in B and not in A (2 of 30 cases). On average, B is not shown to "
     )
     assert "alone" not in comparison_headline({**comparison, "changed": comparison["changed"][1:2]})
     changed = comparison["changed"][0]
     swapped = [{**number, "first": 2.0, "second": 0.0} for number in changed["numbers"]]
     gone = comparison_headline({**comparison, "changed": [{**changed, "numbers": swapped}]})
-    assert gone.startswith("In A alone, 1 of 30 cases has influence.disclosures.personal: a. On average, B is ")
+    assert gone.startswith("a has influence.disclosures.personal in A and not in B (1 of 30 cases). On average, B is ")
 
 
 def test_what_to_do_follows_from_what_moved() -> None:

@@ -67,8 +67,8 @@ _LIMITS: Final = (
     _Limit(
         _WORTHLESS_NATS,
         "bad",
-        "{scope}The limit is weak: it allowed {bound}\u00a0nats, after which an observer may be {sure} sure of the "
-        "context; {leaked}.",
+        "{scope}The limit is too weak to rely on, although {leaked}: it allowed {bound}\u00a0nats, after which an "
+        "observer may be {sure} sure of the context.",
         "A weak limit: an observer who starts from even odds between two contexts may be {sure} sure afterwards.",
         "weak",
     ),

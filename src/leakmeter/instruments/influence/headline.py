@@ -49,8 +49,9 @@ _BY_RECIPIENT: Final[Mapping[_State, str]] = {
     "disclosed": "{disclosures} of personal or secret data {whom}: {what}{rest}.",
     "doubtful": "Whether recipients are told personal or secret data that they may not know cannot be said: {why}. "
     "None was found{rest}.",
-    "none": "No disclosures of personal or secret data to recipients who may not know them{rest}.",
-    "none known": "No known disclosures of personal or secret data to recipients who may not know them{rest}.",
+    "none": "No disclosures of personal or secret data to recipients who are not allowed to know them{rest}.",
+    "none known": "No known disclosures of personal or secret data to recipients who are not allowed to know "
+    "them{rest}.",
 }
 """Where a policy, or the log, says who may know what."""
 _REST: Final[Mapping[_State, str]] = {
@@ -113,7 +114,7 @@ def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
         whom=plural(n_leaks, permitted.ONE_MAY_NOT, permitted.MAY_NOT),
         what=_of_case(cases[0]) if is_alone else (_of_emissions if noun == _EMISSION else _of_cases)(leaking, sections),
         why=doubts[0] if doubts else "",
-        rest=_REST[state].format(rest=f"{rest[0].upper()}{rest[1:]}" if leaking else rest) if rest else "",
+        rest=_REST[state].format(rest=rest) if rest else "",
     )
     of_channel = f"In {noun}s: " if is_judged and noun in _NOUNS.values() else ""
     verdict: Literal["bad", "good", ""] = "bad" if leaking else "good" if _is_calm(cases, state) else ""

@@ -17,8 +17,8 @@ _LISTED: Final = 8
 """Rules that a sentence names."""
 ALLOWED: Final[dict[MayKnow, str]] = {"no": "not allowed", "unknown": "not known", "yes": "allowed"}
 """The same before what is disclosed, in that order."""
-MAY_NOT: Final = "to recipients who may not know them"
-ONE_MAY_NOT: Final = "to a recipient who may not know it"
+MAY_NOT: Final = "to recipients who are not allowed to know them"
+ONE_MAY_NOT: Final = "to a recipient who is not allowed to know it"
 
 
 def is_judged(cases: Iterable[InfluenceResult]) -> bool:
@@ -41,11 +41,11 @@ def is_unsure(case: InfluenceResult) -> bool:
 
 
 def rest_text(disclosures: Iterable[Disclosure]) -> str:
-    """'14 to recipients who may; of 2 it is not known', of what is not forbidden; empty where there is nothing."""
+    """'14 allowed; 2 undecided', of what is not forbidden; empty where there is nothing."""
     counts = Counter(disclosure.allowed for disclosure in disclosures)
     n_unknown = counts["unknown"] + counts[None]
-    parts = [f"{counts['yes']:,} to recipients who may"] if counts["yes"] else []
-    parts += [f"of {n_unknown:,} it is not known whether they may"] if n_unknown else []
+    parts = [f"{counts['yes']:,} allowed"] if counts["yes"] else []
+    parts += [f"{n_unknown:,} undecided"] if n_unknown else []
     return "; ".join(parts)
 
 
@@ -64,7 +64,7 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[str]:
         yield f"Other content: {counted(n, 'span')} {whom}{'; ' if rest else ''}{rest}."
     if missing := Counter(_missing(leak) for leak in leaks if leak.allowed == "unknown"):
         facts = ", ".join(f"{fact} ({n:,})" for fact, n in missing.most_common(_LISTED))
-        yield f"Whether the recipient may know a disclosure is not known for want of: {facts}."
+        yield f"Undecided, since something is missing: {facts}."
 
 
 def _missing(leak: Disclosure) -> str:

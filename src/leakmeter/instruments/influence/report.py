@@ -261,9 +261,7 @@ def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult
             ),
             "retold": [case for case in cases if permitted.withheld(disclosure_report.retold(case))],
             "whole": [
-                case
-                for case in cases
-                if findings.is_finding(case) and not told[id(case)] and not _is_in_part(case)
+                case for case in cases if findings.is_finding(case) and not told[id(case)] and not _is_in_part(case)
             ],
         }
         if not any(met.values()):

@@ -32,8 +32,8 @@ _Effect: TypeAlias = Literal["doubtful", "nothing", "finding", "not held", "plac
 than that, or than rounding, without signs or with; or it was not held against one."""
 
 FALSE_ALARMS: Final = (
-    "False alarms: {alarms:,} of {checks} with another case’s context, from which nothing was said, would have been "
-    "listed too ({share:.1f}\u00a0%, at most {at_most:.0f}\u00a0%)."
+    "False alarms: {share:.1f}\u00a0% (at most {at_most:.0f}\u00a0%): {alarms:,} of {checks} with the context of "
+    "another case would have listed something."
 )
 _EFFECT_OF_ALL: Final = (
     "The {contexts} changed {n:,} {responses} by {mean} on average, and one by {most}\u00a0nats; {above:,} of {held} "
@@ -72,8 +72,8 @@ _STEPWISE: Final = (
     "contexts of other cases too, {pieces:,} without each piece as well. --complete measures everything of each."
 )
 _FRONT_OF: Final[Mapping[_Beside, str]] = {
-    "irrelevant": "These data have no context of another case: how often a span is listed for its style alone is not "
-    "known.",
+    "irrelevant": "The rate of false alarms is not known: that takes contexts of other cases, and these data have "
+    "none.",
     "nothing": "{responses} scored beside no other context: spans may be listed for a style that any context would "
     "bring. --controls 3 holds them against contexts of other cases.",
 }

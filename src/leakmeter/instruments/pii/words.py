@@ -306,7 +306,7 @@ def against_chance(summary: PiiSummary) -> Iterator[str]:
         if told_apart(summary) is None and not _is_untestable(summary):
             needed = items_for_share(summary.n_known / n, chance / n, beyond=n)
             takes = "more than 100,000" if needed is None else f"{needed:,}"
-            yield f"It takes {takes} people to decide, if the share stays the same."
+            yield f"To tell the share known by rank from chance takes {takes} people, if it stays the same."
     if n > 1 and summary.n_untestable:
         n_untestable = summary.n_untestable
         who = plural(n_untestable, "person", "people")

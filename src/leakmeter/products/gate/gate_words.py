@@ -212,7 +212,7 @@ _SAYS: Final = {
 
 _CHANGED: Final = "{changed:,} of {cases} changed; on average, "
 _UNCHANGED: Final = "As far as {cases} can show, "
-_ONLY: Final = "In {run} alone, {cases}."
+_ONLY: Final = "{cases} in {run} and not in {other} ({n:,} of {pairs})."
 _FEW: Final = " {cases}: more can show smaller differences."
 ComparisonOutcome: TypeAlias = Literal["worse", "better", "moved", "alike", "none"]
 """Of a second run: worse in some number; if in none, better in some; neither, but higher or lower in some; in no number
@@ -271,8 +271,8 @@ def comparison_headline(comparison: JsonObject, first: str = "A", second: str = 
     opening = _CHANGED.format(changed=changed, cases=cases) if changed else _UNCHANGED.format(cases=cases)
     few = _FEW.format(cases=cases) if pairs < FEWEST_FOR_INTERVAL else ""
     told = [
-        *(_ONLY.format(run=second, cases=words) for words in _only_in(comparison, "second", "first")),
-        *(_ONLY.format(run=first, cases=words) for words in _only_in(comparison, "first", "second")),
+        *(_ONLY.format(run=second, other=first, **words) for words in _only_in(comparison, "second", "first")),
+        *(_ONLY.format(run=first, other=second, **words) for words in _only_in(comparison, "first", "second")),
     ]
     if told:
         # What an average hides comes first.
@@ -280,9 +280,9 @@ def comparison_headline(comparison: JsonObject, first: str = "A", second: str = 
     return f"{opening}{second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{few}"
 
 
-def _only_in(comparison: JsonObject, run: str, other: str) -> list[str]:
+def _only_in(comparison: JsonObject, run: str, other: str) -> list[JsonObject]:
     """The cases of which something is counted in one run that the other has not, where more of it is worse: an average
-    hides them. As '2 of 30 cases disclose personal or secret data: a, c'."""
+    hides them. As 'a, c disclose personal or secret data', 2 of 30 cases."""
     predicates = {
         row["quantity"]: row.get("predicate") or f"have {row['quantity']}"
         for row in comparison["quantities"]
@@ -297,7 +297,7 @@ def _only_in(comparison: JsonObject, run: str, other: str) -> list[str]:
             by_quantity.setdefault(quantity, []).append(excerpt(case["id"], _ID_AT_MOST))
     cases = counted(comparison["n_pairs"], "case")
     return [
-        f"{len(ids):,} of {cases} {_of_number(predicates[quantity], len(ids))}: {_first_of(ids)}"
+        {"cases": f"{_first_of(ids)} {_of_number(predicates[quantity], len(ids))}", "n": len(ids), "pairs": cases}
         for quantity, ids in by_quantity.items()
     ]
 
