@@ -180,14 +180,22 @@ def cases_of(
     tried = list(islice(rows, _TRIED))
     good = _good(chain(tried, rows), shape, bad, sizes)
     first = next(good, None)
-    preset = None
+    preset, is_flat = None, False
     if first is not None:
-        if format is not None:
+        row, fields = first
+        if isinstance(fields, Case):
+            preset = presets.get(format) if format is not None else None
+        elif format is not None:
             preset = presets.get(format)
-        elif not isinstance(first[1], Case):
-            preset = _preset(first[0], first[1], shape.names_fields, marker, logs)
-            if preset is None and (preset := _preset_of_unfolded(first[0], first[1], shape.names_fields, marker, logs)):
-                first, good = _unfolded(first), (_unfolded(of_row) for of_row in good)
+            is_flat = preset is not None and not preset.fits(fields) and preset.fits(unfolded(fields))
+        else:
+            preset = _preset(row, fields, shape.names_fields, marker, logs)
+            is_flat = preset is None and not shape.names_fields and not all(name in FIELDS for name in fields)
+            if is_flat:
+                preset = _preset(row, unfolded(fields), False, marker, logs)
+        if is_flat and preset is not None:
+            # A table has flattened the records.
+            first, good = _unfolded(first), (_unfolded(of_row) for of_row in good)
         if preset is not None and format is None:
             notes.append(f"data: read as --format {preset.name}: {preset.about}")
         good = chain((first,), good)
@@ -378,15 +386,6 @@ def _preset(
     if is_named or (has_context and is_native):
         return None
     return next((preset for preset in formats.FORMATS.values() if preset.fits(fields)), None)
-
-
-def _preset_of_unfolded(
-    row: DataRow, fields: Fields, is_mapped: bool, marker: ContextMarker | None, logs: LogFormats
-) -> formats.DataFormat | None:
-    """The same of a record that a table has flattened; None of one that none has, and where fields are named."""
-    if is_mapped or all(name in FIELDS for name in fields) or (whole := unfolded(fields)) == fields:
-        return None
-    return _preset(row, whole, is_mapped, marker, logs)
 
 
 def _unfolded(of_row: tuple[DataRow, Fields | Case]) -> tuple[DataRow, Fields | Case]:

@@ -150,6 +150,7 @@ def test_spans_as_the_sdk_of_python_prints_them_are_read(kind: str, tmp_path: Pa
     }[kind]()
     found = loaded(source)
     assert found.format == "otel"
+    assert cases_of(source, format="otel", logs=log_formats).cases == found.cases
     assert [case.response for case in found.cases] == [one.answer for one in TRAFFIC]
     assert [len(case.context_documents) for case in found.cases] == [len(one.texts) for one in TRAFFIC]
 
@@ -173,6 +174,7 @@ def test_requests_with_their_answers_are_read_from_tables(kind: str, tmp_path: P
     plain, found = (cases_of(each, context_from="system", logs=log_formats) for each in (logged, source))
     assert (found.format, found.cases) == (plain.format, plain.cases)
     assert found.format == "openai"
+    assert cases_of(source, format="openai", context_from="system", logs=log_formats).cases == plain.cases
 
 
 def otel(change: Callable[[list[dict[str, Any]]], None], name: str) -> list[dict[str, Any]]:
