@@ -10,8 +10,21 @@ import numpy as np
 HERE = Path(__file__).parent
 N_BINS = 10
 N_ACROSS = 5
-WAYS = ("drawn", "likeliest tokens", "another model", "from a text without it", "given")
-NAMES = {"given": "five large models"}
+WAYS = (
+    "drawn",
+    "drawn by gemma3-270m",
+    "likeliest tokens",
+    "another model",
+    "gemma3-270m",
+    "smollm2-135m by gemma3-270m",
+    "from a text without it",
+    "given",
+)
+NAMES = {
+    "given": "five large models",
+    "another model": "a model of stories",
+    "smollm2-135m by gemma3-270m": "smollm2, by gemma3",
+}
 
 games = defaultdict(list)
 with (HERE / "games.csv").open(encoding="utf-8", newline="") as file:
