@@ -39,8 +39,6 @@ _MOST_CHARACTERS = 180
 _SERVED = "http://127.0.0.1:8080"
 """Where pages have llama.cpp's server."""
 _BUCKET = "audits"
-_TRAINING = ["pii", "check"]
-"""Trains a copy of the model for minutes: where what it prints is not compared, a small one does, in test_check.py."""
 SHOWING = [page for page in PAGES if any(block.title in OUTPUTS for block in blocks(page=page))]
 
 
@@ -84,7 +82,6 @@ def test_output_is_what_the_command_prints(
     for block in found:
         if block.title not in (None, *OUTPUTS):
             Path(block.title).write_text(block.text, encoding="utf-8")
-    snapshots = bool(os.environ.get("LEAKMETER_SNAPSHOTS"))
     last = max(i for i, block in enumerate(found) if block.title in OUTPUTS)
     printed = ""
     replaced: dict[Block, str] = {}
@@ -95,8 +92,6 @@ def test_output_is_what_the_command_prints(
                     words = _expanded(line.replace(_SERVED, address)) if line.startswith("leakmeter") else []
                     if words[:1] == ["serve"]:
                         printed = _started(words)
-                    elif words[:2] == _TRAINING and following.title == DRAWN and not snapshots:
-                        printed = ""
                     elif words:
                         ended = cli(*words)
                         # What stands before may need files or servers that only a user has.
@@ -107,7 +102,7 @@ def test_output_is_what_the_command_prints(
                 exec(compile(block.text, block.id, "exec", dont_inherit=True), {})
             elif block.title in OUTPUTS:
                 replaced[block] = _first_lines(printed, block.text)
-    if snapshots:
+    if os.environ.get("LEAKMETER_SNAPSHOTS"):
         text = page.read_text(encoding="utf-8")
         for block, lines in replaced.items():
             text = text.replace(f'title="{block.title}"\n{block.text}```', f'title="{block.title}"\n{lines}```', 1)
