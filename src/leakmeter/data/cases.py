@@ -392,7 +392,8 @@ def _unfolded(of_row: tuple[DataRow, Fields | Case]) -> tuple[DataRow, Fields | 
     row, fields = of_row
     if isinstance(fields, Case):
         return of_row
-    return replace(row, content=unfolded(row.fields)), unfolded(fields)
+    whole = unfolded(fields)
+    return replace(row, content=whole), whole
 
 
 def _known(

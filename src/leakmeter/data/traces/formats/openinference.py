@@ -70,7 +70,8 @@ def replaced(attributes: LogRecord) -> list[list[Any]]:
     return documents_of(at_path(held, "reranker.input_documents"), _document)
 
 
-def _attributes(logged: LogRecord) -> LogRecord:
+def attributes_of(logged: LogRecord) -> LogRecord:
+    """Of a span: a record, or columns."""
     if is_record(held := parsed(logged.get("attributes"))):
         return held
     # A column for each, as in a data frame.
@@ -79,7 +80,8 @@ def _attributes(logged: LogRecord) -> LogRecord:
     return {name.removeprefix(start): value for name, value in columns.items() if name.startswith(start)}
 
 
-def _ids(logged: LogRecord) -> tuple[str | None, str | None]:
+def ids_of(logged: LogRecord) -> tuple[str | None, str | None]:
+    """Of a trace and a span: in the span's context, in columns of it, or beside it."""
     context = record(logged.get("context"))
     trace_id, span_id = (
         named(context.get(name)) or named(logged.get(f"context.{name}")) or named(logged.get(name))
@@ -89,17 +91,17 @@ def _ids(logged: LogRecord) -> tuple[str | None, str | None]:
 
 
 def _fits(logged: LogRecord) -> bool:
-    if None in _ids(logged):
+    if None in ids_of(logged):
         return False
     is_named = "span_kind" in logged or "attributes" in logged or any(str(n).startswith("attributes.") for n in logged)
-    held = _attributes(logged)
+    held = attributes_of(logged)
     is_other = any(str(name).startswith(("mlflow.", "gen_ai.")) for name in held)
     return is_named and ("span_kind" in logged or "openinference.span.kind" in held or not is_other)
 
 
 def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
-    span = span_of(*_ids(logged), where)
-    attributes = _attributes(logged)
+    span = span_of(*ids_of(logged), where)
+    attributes = attributes_of(logged)
     if "openinference.span.kind" not in attributes and "openinference" not in attributes:
         attributes = {**attributes, "openinference.span.kind": logged.get("span_kind")}
     fill(span, attributes)

@@ -154,35 +154,25 @@ def _spans(logged: LogRecord) -> Iterator[tuple[LogRecord, LogRecord]]:
 
 
 def _is_of_sdk(logged: LogRecord) -> bool:
-    """Whether a record is a span as `ReadableSpan.to_json` of Python's SDK writes it. Those of Phoenix, with a kind of
-    OpenInference's, are read as such."""
-    context, attributes = record(logged.get("context")), record(logged.get("attributes"))
-    is_printed = str(logged.get("kind")).startswith("SpanKind.") and "openinference.span.kind" not in attributes
-    return is_printed and "trace_id" in context and "span_id" in context
+    """Whether a record is a span as `ReadableSpan.to_json` of Python's SDK writes it, or a table's row of one. Those of
+    Phoenix, with a kind of OpenInference's, are read as such."""
+    is_printed = str(logged.get("kind")).startswith("SpanKind.") and None not in openinference.ids_of(logged)
+    return is_printed and "openinference.span.kind" not in openinference.attributes_of(logged)
 
 
 def _as_otlp(logged: LogRecord) -> JsonObject:
-    context = record(logged.get("context"))
-    has_failed = record(logged.get("status")).get("status_code") == "ERROR"
+    trace_id, span_id = openinference.ids_of(logged)
+    status = record(logged.get("status")).get("status_code") or logged.get("status.status_code")
     return {
-        "traceId": context.get("trace_id"),
-        "spanId": context.get("span_id"),
+        "traceId": trace_id,
+        "spanId": span_id,
         "parentSpanId": logged.get("parent_id"),
         "startTimeUnixNano": logged.get("start_time"),
         "endTimeUnixNano": logged.get("end_time"),
-        "status": {"code": "STATUS_CODE_ERROR" if has_failed else None},
-        "attributes": dict(_flat(record(logged.get("attributes")))),
+        "status": {"code": "STATUS_CODE_ERROR" if status == "ERROR" else None},
+        "attributes": openinference.attributes_of(logged),
         "events": parsed(logged.get("events")),
     }
-
-
-def _flat(attributes: LogRecord, start: str = "") -> Iterator[tuple[str, Any]]:
-    """Attributes by their names with dots, of which a table may have made records within records."""
-    for name, value in attributes.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{start}{name}.")
-        else:
-            yield f"{start}{name}", value
 
 
 def _entries(held: LogRecord, name: str) -> Sequence[LogRecord]:
