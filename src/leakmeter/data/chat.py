@@ -47,6 +47,10 @@ class OnlySystemContextError(DataError):
     """A chat has no context but its system prompt, and nobody said that this is to be measured."""
 
 
+class SlowPatternError(DataError):
+    """A pattern took too long, so that it is not known what of a chat is context."""
+
+
 _NOT_MEASURED: Final = (
     "which is not measured; without the assistant's messages that call tools, and with the results as messages of role "
     "'tool', the chat can be read, and the results are context"
@@ -240,6 +244,8 @@ def _with_more(messages: tuple[Message, ...], marker: ContextMarker | None, wher
         return tuple(replace(message, fixed=False) if message.role in SYSTEM_ROLES else message for message in messages)
     try:
         return marker(messages, where)
+    except SlowPatternError:
+        raise
     except DataError:
         if Case("", messages=messages).context_documents:
             return messages
@@ -313,6 +319,8 @@ def _marked_or_none(messages: tuple[Message, ...], marker: ContextMarker | None,
     """A chat with its context marked; nothing where nobody asks, or nothing was read."""
     try:
         messages = with_context(messages, marker, where)
+    except SlowPatternError:
+        raise
     except DataError:
         return ()
     case = Case("", messages=messages)
@@ -484,7 +492,7 @@ def _matches(compiled: Any, groups: Sequence[str | int], text: str, where: str) 
                     yield first, last, group if len(groups) > 1 else "retrieved"
                     cursor = last
     except TimeoutError:
-        raise DataError(
+        raise SlowPatternError(
             f"{where}: --context-from took longer than {pattern.SECONDS_AT_MOST:g} s; the usual cause is nested "
             "repetition, as in (a+)+"
         ) from None

@@ -117,6 +117,16 @@ def test_what_the_user_names_is_context_where_nothing_was_retrieved(tmp_path: Pa
     assert [message.text for message in of_system.messages] == [message.text for message in of_user.messages]
 
 
+def test_a_pattern_that_takes_too_long_is_told_beside_what_was_retrieved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leakmeter.text.entities.pattern.SECONDS_AT_MOST", 1e-9)
+    one = replace(TRAFFIC[0], question="a" * 5000 + "!")
+    path = write(tmp_path / "log.jsonl", records(logged_traffic.langfuse, [one]))
+    with pytest.raises(DataError, match="--context-from took longer"):
+        cases_of(path, logs=presets, context_from="(a+)+b")
+
+
 def test_what_the_user_names_is_context_beside_what_was_retrieved(tmp_path: Path) -> None:
     one = replace(TRAFFIC[0], in_system=True)
     path = write(tmp_path / "log.jsonl", records(logged_traffic.langfuse, [one]))

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from leakmeter.core.case import Document, Message, Recipient
-from leakmeter.data.chat import ContextMarker, context_places
+from leakmeter.data.chat import ContextMarker, SlowPatternError, context_places
 from leakmeter.data.conversation import ConversationEntry, Emitted, emissions_of, says_something
 from leakmeter.data.mapping import unused
 from leakmeter.data.recipients import recipient_of
@@ -243,6 +243,8 @@ def _with_context(messages: Sequence[LoggedMessage], marker: ContextMarker, wher
     chat = (Message(each.role, text.name, (text,)) for each, text in zip(messages, texts, strict=True))
     try:
         found = context_places(tuple(chat), marker, where)
+    except SlowPatternError:
+        raise
     except DataError:
         return messages
     out: list[LoggedMessage] = []
