@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leakmeter.data import chat, rows, streamed
+from leakmeter.data import context_marker, rows, streamed
 from leakmeter.data.cases import cases_of
 from leakmeter.data.streamed import records_of
 from leakmeter.errors import DataError, LeakmeterError, UsageError
@@ -57,13 +57,13 @@ def test_a_table_of_too_many_columns_is_refused_and_few_of_many_are_named(tmp_pa
 
 def test_a_pattern_that_is_slow_on_every_row_stops_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pattern, "SECONDS_AT_MOST", 0.02)
-    monkeypatch.setattr(chat, "_FREE_SECONDS", 0.0)
+    monkeypatch.setattr(context_marker, "_FREE_SECONDS", 0.0)
     rows_of_data = [{"query": "a" * 40 + "b", "response": "a"} for _ in range(1000)]
     how: dict[str, Any] = {"context_from": r"((?:a|a)*)$", "skip_bad": True}
     with pytest.raises(LeakmeterError) as caught:
         cases_of(rows_of_data[:2], **how)
     assert "took longer than 0.02 s" in str(caught.value)
-    monkeypatch.setattr(chat._Patience, "__init__", lambda self: setattr(self, "seconds", 0.05))
+    monkeypatch.setattr(context_marker._Patience, "__init__", lambda self: setattr(self, "seconds", 0.05))
     with pytest.raises(UsageError, match="--context-from takes too long over the rows; the usual cause is nested"):
         cases_of(rows_of_data, **how)
 

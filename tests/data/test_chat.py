@@ -19,6 +19,7 @@ from leakmeter.data import chat, foreign
 from leakmeter.data.cases import case_of, cases_of, logged_case
 from leakmeter.data.traces import messages as traced_messages
 from leakmeter.errors import DataError, UsageError
+from leakmeter.text.entities import pattern
 
 USER = {"role": "user", "content": "Who?"}
 
@@ -135,7 +136,7 @@ def marked(turn: str, regex: str, *more: dict[str, Any]) -> Message:
 
 def test_a_group_of_the_users_turn_is_context_and_the_turn_stays_as_it_is() -> None:
     patterns = ("Notes:(.*)Question:", "(Notes):(?P<context>.*)Question:", r"Notes:\s*((?:.|\n)*?)\s*Question")
-    for message in (marked(TURN, pattern) for pattern in patterns):
+    for message in (marked(TURN, regex) for regex in patterns):
         assert "".join(part.text for part in message.parts) == TURN
         assert [message.parts[i] for i in message.retrieved] == [Document("retrieved", "Anna called at nine.\nBo ate.")]
         assert {part.name for i, part in enumerate(message.parts) if i not in message.retrieved} == {"user 1"}
@@ -173,7 +174,7 @@ def test_nothing_of_a_turn_is_lost_or_moved(parts: list[str]) -> None:
 def test_a_pattern_that_says_nothing_is_refused(regex: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     is_endless = "a|a" in regex
     if is_endless:
-        monkeypatch.setattr(chat.pattern, "SECONDS_AT_MOST", 0.05)
+        monkeypatch.setattr(pattern, "SECONDS_AT_MOST", 0.05)
     assert problem in refusal(marked, "a" * 60 + "!" if is_endless else TURN, regex, kind=UsageError)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from leakmeter.commands.options import CaseSource
     from leakmeter.core.backend import Backend
     from leakmeter.core.loaded import Plan
-    from leakmeter.data.chat import ContextMarker
+    from leakmeter.data.context_marker import ContextMarker
     from leakmeter.data.formats import DataFormat
     from leakmeter.engine.slices import Slice
     from leakmeter.results.result import AnyResult, PartContent

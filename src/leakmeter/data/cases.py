@@ -16,7 +16,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.core.case import DECODINGS, Case, Document, Message, unmeasured_answers, unmeasured_text
+from leakmeter.core.case import DECODINGS, Case, Document, unmeasured_answers, unmeasured_text
 from leakmeter.core.plain import counted, excerpt, visible
 from leakmeter.core.record import JsonObject
 from leakmeter.data import formats, named
@@ -24,13 +24,11 @@ from leakmeter.data.api_errors import is_api_error
 from leakmeter.data.chat import (
     ChatCase,
     ChatCases,
-    ContextMarker,
     OnlySystemContextError,
     answer_text,
     cases_of_chat,
-    context_marker,
-    texts_marker,
 )
+from leakmeter.data.context_marker import ContextMarker, RetrievedTexts, Unmarked, context_marker
 from leakmeter.data.conversation import ALL_EMISSIONS, EmissionOptions, entries_of
 from leakmeter.data.foreign import Unread, fields_of, has_reasoned, is_of_blocks, plain
 from leakmeter.data.formats import DataFormat
@@ -446,7 +444,7 @@ class _Tried:
         ids: set[str] = set()
         try:
             for row, fields in self._fields(proposal):
-                marker = _unmarked if "messages" in fields else None
+                marker = Unmarked() if "messages" in fields else None
                 found, _ = cases_of_fields(*(fields, row.number, row.where, marker), needs_response=self.needs_response)
                 for case in (each.case for each in found.cases):
                     if case.id in ids or (self.needs_response and case.response is None):
@@ -483,10 +481,6 @@ class _Tried:
                 fields = shape.fields_of(row.fields, row.where)
                 fields = _filled(fields) if row.is_table else fields
                 yield row, {name: fields[name] for name in FIELDS if proposal.get(name) and name in fields}
-
-
-def _unmarked(messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
-    return messages
 
 
 def _hint(fields: Fields, tried: _Tried, within: str = "", known: Mapping[str, str] | None = None) -> str:
@@ -798,7 +792,7 @@ def cases_of_fields(
     response = value.get("response")
     if "messages" in value:
         if marker is None and MARKED in value:
-            marker = texts_marker(_documents(value[MARKED], where))
+            marker = RetrievedTexts(_documents(value[MARKED], where))
         if value.get("query"):
             raise DataError(f"{where}: the last user message is the query; leave 'query' out")
         is_blocks = isinstance(response, list)

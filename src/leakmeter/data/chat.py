@@ -6,14 +6,12 @@ of texts alone the context is what was said before the question, or what of it i
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import accumulate, islice
-from typing import Any, Final
+from typing import Final
 
-from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Emission, Message
+from leakmeter.core.case import Case, Document, Emission, Message
+from leakmeter.data.context_marker import SYSTEM, ContextMarker, SlowPatternError
 from leakmeter.data.conversation import (
     ALL_EMISSIONS,
     ConversationEntry,
@@ -21,7 +19,6 @@ from leakmeter.data.conversation import (
     Emitted,
     checked_role,
     checked_turn,
-    cut_at,
     digests,
     emissions_of,
     entries_of,
@@ -30,25 +27,11 @@ from leakmeter.data.conversation import (
 )
 from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ContentPart, Turn, joined_answer, parts_of, spoken
 from leakmeter.data.mapping import Names, checked_text, is_name
-from leakmeter.errors import DataError, UsageError
-from leakmeter.text.entities import pattern
-
-_FREE_SECONDS: Final = 0.05
-_MOST_MARKED: Final = 2000
-_MOST_PLACES: Final = 10_000
-"""Texts that are looked for in a message, and places where they stand."""
-SYSTEM: Final = "system"
-"""In the place of a pattern: the system prompt is what is meant."""
-ContextMarker = Callable[[tuple[Message, ...], str], tuple[Message, ...]]
-"""Marks which part of a chat is context; the text is where the chat stands, for errors."""
+from leakmeter.errors import DataError
 
 
 class OnlySystemContextError(DataError):
     """A chat has no context but its system prompt, and nobody said that this is to be measured."""
-
-
-class SlowPatternError(DataError):
-    """A pattern took too long, so that it is not known what of a chat is context."""
 
 
 _NOT_MEASURED: Final = (
@@ -236,37 +219,7 @@ def id_of(emission: Emission) -> str:
 
 
 def _with_more(messages: tuple[Message, ...], marker: ContextMarker | None, where: str) -> tuple[Message, ...]:
-    """A conversation with what else the user says is context, beside what was read."""
-    if marker is None:
-        return messages
-    if marker is _system_marked:
-        _system_marked(messages, where)  # refuses where there is none
-        return tuple(replace(message, fixed=False) if message.role in SYSTEM_ROLES else message for message in messages)
-    try:
-        return marker(messages, where)
-    except SlowPatternError:
-        raise
-    except DataError:
-        if Case("", messages=messages).context_documents:
-            return messages
-        raise
-
-
-def context_places(
-    messages: tuple[Message, ...], marker: ContextMarker, where: str
-) -> list[list[tuple[int, int, str]]]:
-    """Where in each message stands what the user says is context, and what it is called: the first character, and the
-    one behind the last. A `DataError` where there is none."""
-    if marker is _system_marked:
-        _system_marked(messages, where)  # refuses where there is none
-        roles = SYSTEM_ROLES
-        return [[(0, len(each.text), each.name)] if each.role in roles else [] for each in messages]
-    out: list[list[tuple[int, int, str]]] = []
-    for message in marker(messages, where):
-        ends = list(accumulate(len(part.text) for part in message.parts))
-        marked = ((i, message.parts[i]) for i in message.retrieved)
-        out.append([(ends[i] - len(part.text), ends[i], part.name) for i, part in marked])
-    return out
+    return messages if marker is None else marker.added(messages, where)
 
 
 def _of_texts(
@@ -359,7 +312,7 @@ def with_context(messages: tuple[Message, ...], marker: ContextMarker | None, wh
     so, and nothing but a system prompt stands beside the turn, the numbers would be about another text than the one
     that matters."""
     if marker is not None:
-        return marker(messages, where)
+        return marker.marked(messages, where)
     if Case("", messages=messages).has_only_system_context:
         raise OnlySystemContextError(
             f"{where}: the system prompt is the only context, and all of the user's turn counts as the query; mark "
@@ -367,132 +320,3 @@ def with_context(messages: tuple[Message, ...], marker: ContextMarker | None, wh
             "the system prompt itself (context_from in Python)"
         )
     return messages
-
-
-def context_marker(context_from: str | None) -> ContextMarker | None:
-    """What `--context-from` says of chats: a pattern, or the system prompt."""
-    if context_from is None:
-        return None
-    if context_from == SYSTEM:
-        return _system_marked
-    compiled = pattern.compiled(context_from, f"--context-from {context_from[:60]!r}", dot_is_any=True)
-    if not compiled.groups:
-        raise UsageError(
-            f"--context-from {context_from[:60]!r} has no group; put the retrieved part in brackets, as in "
-            rf"'Context:(.*)Question:', or give '{SYSTEM}' for the system prompt"
-        )
-    named = compiled.groupindex
-    groups: tuple[str | int, ...] = ("context",) if "context" in named else (*named,) or (1,)
-    return partial(_matches_marked, compiled, groups, _Patience())
-
-
-def texts_marker(documents: Sequence[Document]) -> ContextMarker:
-    """Of a chat in whose messages these documents stand word for word: they are the context, and all else stays."""
-    return partial(_texts_marked, documents)
-
-
-def _texts_marked(documents: Sequence[Document], messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
-    marked = tuple(with_documents(message, documents, where) for message in messages)
-    if not any(message.retrieved for message in marked):
-        raise DataError(f"{where}: none of the retrieved texts stands in the prompt word for word")
-    return marked
-
-
-def with_documents(message: Message, documents: Sequence[Document], where: str) -> Message:
-    """A message that stays, but for the places in which a document's text stands; of overlapping ones the first, and
-    of those that begin together the longest."""
-    if len(documents) > _MOST_MARKED:
-        raise DataError(f"{where}: {len(documents):,} texts may stand in a message; {_MOST_MARKED:,} are looked for")
-    text = message.text
-    found: list[tuple[int, int, int]] = []
-    for n, document in enumerate(documents):
-        found += ((at, -len(document.text), n) for at in islice(_places(document.text, text), _MOST_PLACES + 1))
-        if len(found) > _MOST_PLACES:
-            raise DataError(f"{where}: the retrieved texts stand at more than {_MOST_PLACES:,} places of a message")
-    spans: list[tuple[int, int, str]] = []
-    for start, length, n in sorted(found):
-        if not spans or start >= spans[-1][1]:
-            spans.append((start, start - length, documents[n].name))
-    parts, retrieved = cut_at(message.name, text, spans)
-    return replace(message, parts=parts, retrieved=retrieved, fixed=True)
-
-
-def _places(part: str, text: str) -> Iterator[int]:
-    at = text.find(part) if part.strip() else -1
-    while at >= 0:
-        yield at
-        at = text.find(part, at + len(part))
-
-
-def _system_marked(messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
-    if not any(message.role in SYSTEM_ROLES for message in messages):
-        raise DataError(f"{where}: --context-from {SYSTEM} measures the message of role 'system', and there is none")
-    asking = Case("", messages=messages).asking
-    return tuple(
-        message if i == asking or message.role in SYSTEM_ROLES else replace(message, fixed=True)
-        for i, message in enumerate(messages)
-    )
-
-
-@dataclass(slots=True)
-class _Patience:
-    """Seconds that a pattern may take over all rows, beyond what each has for nothing: where rows may be skipped, each
-    could take its own limit."""
-
-    seconds: float = 10.0
-
-    def add(self, seconds: float) -> None:
-        self.seconds -= max(seconds - _FREE_SECONDS, 0.0)
-        if self.seconds < 0:
-            raise UsageError(
-                "--context-from takes too long over the rows; the usual cause is nested repetition, as in (a+)+: give "
-                "a simpler pattern"
-            )
-
-
-def _matches_marked(
-    compiled: Any, groups: Sequence[str | int], patience: _Patience, messages: tuple[Message, ...], where: str
-) -> tuple[Message, ...]:
-    """The chat with what the pattern finds in its last user message marked as context; the text of the turn stays as it
-    was, so that the model reads what it read. Refused also where nothing is left as the query, or it takes too long."""
-    at = Case("", messages=messages).asking
-    if at is None:
-        raise DataError(f"{where}: there is no message of role 'user' for --context-from to match")
-    turn = messages[at]
-    names = Names()
-    for message in messages:
-        names.own(message.name)
-    text = "\n".join(part.text for part in turn.parts)
-    began = time.monotonic()
-    try:
-        found = list(_matches(compiled, groups, text, where))
-    finally:
-        patience.add(time.monotonic() - began)
-    parts, retrieved = cut_at(turn.name, text, [(start, end, names.own(group)) for start, end, group in found])
-    if not retrieved:
-        raise DataError(f"{where}: --context-from finds nothing in the last user message")
-    if not any(part.text.strip() for i, part in enumerate(parts) if i not in retrieved):
-        raise DataError(
-            f"{where}: --context-from matches the whole last user message; leave the query out of the match"
-        )
-    marked = replace(turn, parts=parts, retrieved=retrieved)
-    return (*messages[:at], marked, *messages[at + 1 :])
-
-
-def _matches(compiled: Any, groups: Sequence[str | int], text: str, where: str) -> Iterator[tuple[int, int, str]]:
-    """Where the groups' texts begin and end, without the white space around them, and the documents' names."""
-    cursor = 0
-    try:
-        for match in compiled.finditer(text, timeout=pattern.SECONDS_AT_MOST):
-            for (start, end), group in sorted((match.span(group), str(group)) for group in groups):
-                group_text = text[max(start, 0) : max(end, 0)]
-                first = start + len(group_text) - len(group_text.lstrip())
-                last = end - len(group_text) + len(group_text.rstrip())
-                if cursor <= first < last:
-                    yield first, last, group if len(groups) > 1 else "retrieved"
-                    cursor = last
-    except TimeoutError:
-        raise SlowPatternError(
-            f"{where}: --context-from took longer than {pattern.SECONDS_AT_MOST:g} s; the usual cause is nested "
-            "repetition, as in (a+)+"
-        ) from None

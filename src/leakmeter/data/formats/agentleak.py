@@ -12,7 +12,8 @@ from typing import Final
 
 from leakmeter.core.case import Case, Channel, Document, Emission, Message
 from leakmeter.core.record import JsonObject
-from leakmeter.data.chat import ChatCase, ChatCases, ids_of, with_documents
+from leakmeter.data.chat import ChatCase, ChatCases, ids_of
+from leakmeter.data.context_marker import with_documents
 from leakmeter.data.foreign import name_of
 from leakmeter.data.formats.base import DataFormat, OutcomesOfRows, RowsOfFields
 from leakmeter.data.mapping import Fields, Names, checked_text

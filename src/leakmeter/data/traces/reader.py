@@ -19,7 +19,8 @@ from typing import Final, Literal, get_args
 
 from leakmeter.core.case import Case, Document, Emission, Message
 from leakmeter.data import formats as data_formats
-from leakmeter.data.chat import ChatCase, ChatCases, ContextMarker
+from leakmeter.data.chat import ChatCase, ChatCases
+from leakmeter.data.context_marker import ContextMarker
 from leakmeter.data.mapping import Fields
 from leakmeter.data.opened import STDIN, named
 from leakmeter.data.rows import DataRow
@@ -62,7 +63,7 @@ class TraceReader:
         seen: says of trace and span whether it was read before; such calls are left out.
         on_bytes: told how many bytes of how many were read.
         reasoning: give what models thought too, as answers on the channel 'reasoning', which nobody received.
-        marker: says what else of a prompt is context, beside what was retrieved; see `data.chat.context_marker`.
+        marker: says what else of a prompt is context, beside what was retrieved; see `data.context_marker`.
 
     Raises:
         UnknownNameError: there is no such format.

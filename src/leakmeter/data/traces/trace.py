@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from leakmeter.core.case import Document, Message, Recipient
-from leakmeter.data.chat import ContextMarker, SlowPatternError, context_places
+from leakmeter.data.context_marker import ContextMarker, SlowPatternError
 from leakmeter.data.conversation import ConversationEntry, Emitted, emissions_of, says_something
 from leakmeter.data.mapping import unused
 from leakmeter.data.recipients import recipient_of
@@ -242,7 +242,7 @@ def _with_context(messages: Sequence[LoggedMessage], marker: ContextMarker, wher
     texts = (Document(name, message.content) for name, message in zip(names, messages, strict=True))
     chat = (Message(each.role, text.name, (text,)) for each, text in zip(messages, texts, strict=True))
     try:
-        found = context_places(tuple(chat), marker, where)
+        found = marker.places(tuple(chat), where)
     except SlowPatternError:
         raise
     except DataError:
