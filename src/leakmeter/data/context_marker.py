@@ -1,4 +1,4 @@
-"""Which part of a chat is context, where it does not say so itself: what `--context-from` and `"retrieved"` name."""
+"""Which part of a chat is context, where its messages do not say so: `--context-from`, or texts that a log names."""
 
 from __future__ import annotations
 
