@@ -56,7 +56,7 @@ def test_two_groups_and_nothing() -> None:
             ranks_p(ranks, sizes)
 
 
-@given(st.lists(st.integers(-1000, 1000).filter(bool), min_size=1, max_size=9, unique_by=abs))
+@given(st.lists(st.integers(-9, 9).filter(bool), min_size=1, max_size=9))
 def test_few_differences_are_enumerated(differences: list[int]) -> None:
     """p by all signs that the differences might have had: the definition."""
     ranks = scipy.stats.rankdata(np.abs(differences))
@@ -76,6 +76,8 @@ def test_cases_by_hand() -> None:
         ([1.0, 2.0, 0.0], [0.0, 0.0, 3.0], 1.0),
         # Ranks 1 … 4, the smallest negative: |W| ≥ 8 has 4 of 16 patterns.
         ([0.0, 2.0, 3.0, 4.0], [1.0, 0.0, 0.0, 0.0], 4 / 16),
+        # Eleven against three of one size: 470 of 2^14 patterns have three or fewer of a sign, and as many the other way.
+        ([1.0] * 11 + [0.0] * 3, [0.0] * 11 + [1.0] * 3, 2 * 470 / 2**14),
         # Pairs without a difference say nothing.
         ([1.0, 2.0], [1.0, 2.0], 1.0),
         ([math.inf, 1.0], [math.inf, 0.0], 1.0),

@@ -26,6 +26,9 @@ _MOST_SKEW: Final = 0.95
 _EXACT_AT_MOST: Final = 200_000
 """Sums of ranks whose distribution is written out; beyond it is as good as normal."""
 
+_MOST_SIGNS: Final = 200
+"""Differences of a signed-rank test whose distribution is written out."""
+
 Alternative = Literal["two-sided", "greater"]
 
 
@@ -191,11 +194,10 @@ def _share_above(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
 def signed_rank_p(values: npt.ArrayLike, others: npt.ArrayLike, *, alternative: Alternative = "two-sided") -> float:
     """p of Wilcoxon's signed-rank test (1945) that the differences of pairs, (item,), lie evenly about 0, in [0, 1].
 
-    Pairs without a difference are left out, as Wilcoxon had it; where no pair has one, p is 1, and NaN for no items. Of
-    few differences p is exact, of more than 50 it is a normal approximation that counts ties (`scipy.stats.wilcoxon`).
+    Pairs without a difference are left out, as Wilcoxon had it; where no pair has one, p is 1, and NaN for no items.
+    Equal differences share their mean rank. p is exact over the signs, each as likely, of up to 200 differences, and of
+    more a normal approximation that counts ties (`scipy.stats.wilcoxon`).
     """
-    from scipy.stats import wilcoxon
-
     ones, twos = np.asarray(values, dtype=np.float64), np.asarray(others, dtype=np.float64)
     if ones.shape != twos.shape:
         raise ValueError(f"{ones.size} values and {twos.size} others are no pairs")
@@ -204,7 +206,23 @@ def signed_rank_p(values: npt.ArrayLike, others: npt.ArrayLike, *, alternative: 
     # Chosen first: two infinite losses are equal, and have no difference.
     differ = ones != twos
     differences = ones[differ] - twos[differ]
-    return float(wilcoxon(differences, alternative=alternative).pvalue) if differences.size else 1.0
+    if not differences.size:
+        return 1.0
+    if differences.size > _MOST_SIGNS:
+        from scipy.stats import wilcoxon
+
+        return float(wilcoxon(differences, alternative=alternative).pvalue)
+    from scipy.stats import rankdata
+
+    # SciPy's exact p is of ranks without ties. Twice a mean rank is a whole number.
+    doubled = np.rint(2.0 * rankdata(np.abs(differences))).astype(np.int64)
+    chances = np.ones(1)
+    for each in doubled:
+        apart = np.zeros(each)
+        chances = (np.concatenate([chances, apart]) + np.concatenate([apart, chances])) / 2.0
+    above = int(doubled[differences > 0].sum())
+    greater, less = chances[above:].sum(), chances[: above + 1].sum()
+    return float(min(1.0, greater if alternative == "greater" else 2.0 * min(greater, less)))
 
 
 def holm(ps: Sequence[float]) -> list[float]:
