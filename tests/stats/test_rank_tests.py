@@ -76,7 +76,7 @@ def test_cases_by_hand() -> None:
         ([1.0, 2.0, 0.0], [0.0, 0.0, 3.0], 1.0),
         # Ranks 1 … 4, the smallest negative: |W| ≥ 8 has 4 of 16 patterns.
         ([0.0, 2.0, 3.0, 4.0], [1.0, 0.0, 0.0, 0.0], 4 / 16),
-        # Eleven against three of one size: 470 of 2^14 patterns have three or fewer of a sign, and as many the other way.
+        # Eleven against three of one size: 470 of 2^14 patterns have three or fewer above.
         ([1.0] * 11 + [0.0] * 3, [0.0] * 11 + [1.0] * 3, 2 * 470 / 2**14),
         # Pairs without a difference say nothing.
         ([1.0, 2.0], [1.0, 2.0], 1.0),

@@ -17,6 +17,7 @@ import numpy as np
 from leakmeter.core.plain import counted
 from leakmeter.errors import UsageError
 from leakmeter.report.blocks import Unfinished
+from leakmeter.report.scale import share_percent
 from leakmeter.stats.hypergeometric import upper_limit
 
 _TIME: Final = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smh])")
@@ -88,5 +89,5 @@ class Order:
             f"{len(begun):,} of these were drawn at random, and {n_done - len(begun):,} looked most telling. "
             f"{len(found):,} of them disclose personal or secret data, {n_found:,} of those drawn at random. So at "
             f"most {min(most, left):,} of the {left:,} that were not looked at do "
-            f"({min(most, left) / max(1, left):.1%}), with 95\u00a0% confidence.",
+            f"({share_percent(min(most, left) / max(1, left), up=True)}), with 95\u00a0% confidence.",
         )

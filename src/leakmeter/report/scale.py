@@ -24,6 +24,8 @@ TICKS_NATS = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
 NOT_MEASURED = "–"
 STEPS_NATS = (-1.0, 0.1, 1.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 """With signs, of which reports say what they mean."""
+_NEXT: Final = 1.0 - 1e-9
+"""A sum of floats may be above the decimal number that is meant by less than this."""
 _SUPERSCRIPT: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Steps of OKLCH, which the tests compute.
 _ON_LIGHT: Final = (
@@ -63,6 +65,11 @@ def nats_text(nats: float | None) -> str:
     return _digits(nats, (0, 1, 2), 0.001)
 
 
+def at_most_text(nats: float | None) -> str:
+    """`nats_text` of an upper bound, rounded up: what is promised is never more than what is said."""
+    return _digits(nats, (0, 1, 2), 0.001, up=True)
+
+
 def interval_text(interval: tuple[float, float] | None) -> str:
     """' [5.2, 9.9]', or nothing."""
     return "" if interval is None else f" [{', '.join(map(nats_text, interval))}]"
@@ -84,8 +91,9 @@ def signed_cell(nats: float | None) -> str:
     return f"+{cell}" if nats is not None and nats > 0 else cell
 
 
-def percent(posterior: float | None) -> str:
-    """A posterior in percent, with more digits the nearer it is to 0 or 1, never rounded to either; None: not shown."""
+def percent(posterior: float | None, *, up: bool = False) -> str:
+    """A posterior in percent, with more digits the nearer it is to 0 or 1, never rounded to either; `up` of an upper
+    bound, which is rounded up; None: not shown."""
     if posterior is None:
         return NOT_MEASURED
     if posterior > 0.9999:
@@ -94,7 +102,7 @@ def percent(posterior: float | None) -> str:
         return "<\u00a00.01\u00a0%"
     nearest = min(posterior, 1.0 - posterior)
     decimals = 2 if nearest <= 0.001 else 1 if nearest <= 0.015 else 0
-    return f"{100 * posterior:.{decimals}f}\u00a0%"
+    return f"{_decimal(100 * posterior, decimals, up=up)}\u00a0%"
 
 
 def times_text(nats: float) -> str:
@@ -114,14 +122,26 @@ def share_text(share: float | None, digits: int) -> str:
     return "∞" if math.isinf(share) else f"{100 * share:.{digits}g}\u00a0%"
 
 
+def share_percent(share: float, *, up: bool = False) -> str:
+    """A share as `percent` writes a posterior, but that none and all are said as such."""
+    return f"{100 * share:.0f}\u00a0%" if share in (0.0, 1.0) else percent(share, up=up)
+
+
 def share_in(share: float, interval: tuple[float, float]) -> str:
-    """'12 % [8, 17]': a share and its interval, in percent."""
-    low, high = interval
-    return f"{100 * share:.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]"
+    """'12 % [8, 17]': a share and its interval, in percent; nothing but none and all is rounded to 0 or 100."""
+    low, high = map(_whole_percent, interval)
+    return f"{_whole_percent(share)}\u00a0% [{low}, {high}]"
 
 
-def _digits(nats: float | None, decimals: tuple[int, int, int], plain_from: float) -> str:
-    """`decimals` from 100, from 10 and below; three under a tenth in sentences; powers of ten under `plain_from`."""
+def _whole_percent(share: float) -> str:
+    text = f"{100 * share:.0f}"
+    is_rounded_to_an_end = text in ("0", "100") and share not in (0.0, 1.0)
+    return percent(share).removesuffix("\u00a0%") if is_rounded_to_an_end else text
+
+
+def _digits(nats: float | None, decimals: tuple[int, int, int], plain_from: float, *, up: bool = False) -> str:
+    """`decimals` from 100, from 10 and below; three under a tenth in sentences; powers of ten under `plain_from`. `up`
+    rounds what is above 0 up."""
     if nats is None or math.isnan(nats):
         return NOT_MEASURED
     size = abs(nats)
@@ -131,12 +151,19 @@ def _digits(nats: float | None, decimals: tuple[int, int, int], plain_from: floa
         text = "0"
     elif size < plain_from:
         mantissa, exponent = f"{size:.0e}".split("e")
+        if up and float(f"{mantissa}e{exponent}") < size * _NEXT:
+            mantissa, exponent = f"{float(f'{mantissa}e{exponent}') + float(f'1e{exponent}'):.0e}".split("e")
         text = f"{mantissa}e-{abs(int(exponent))}"
     elif size < 0.0995 and plain_from < 0.005:
-        text = f"{size:.3f}"
+        text = _decimal(size, 3, up=up)
     else:
-        text = f"{size:.{decimals[0] if size >= 99.95 else decimals[1] if size >= 9.995 else decimals[2]}f}"
+        text = _decimal(size, decimals[0] if size >= 99.95 else decimals[1] if size >= 9.995 else decimals[2], up=up)
     return f"−{text}" if nats < 0 else text
+
+
+def _decimal(value: float, decimals: int, *, up: bool) -> str:
+    text = f"{value:.{decimals}f}"
+    return f"{float(text) + 10.0**-decimals:.{decimals}f}" if up and float(text) < value * _NEXT else text
 
 
 @dataclass(frozen=True, slots=True)

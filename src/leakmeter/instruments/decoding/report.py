@@ -16,7 +16,7 @@ from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult,
 from leakmeter.privacy.draws import sentences
 from leakmeter.report import blocks as b
 from leakmeter.report import pictures
-from leakmeter.report.scale import nats_text, percent
+from leakmeter.report.scale import at_most_text, nats_text, percent
 from leakmeter.report.words import NO_GUARANTEE, given, mean_text, model_facts, scope
 from leakmeter.stats.stats import posterior_from_even_odds
 
@@ -146,7 +146,7 @@ def _limited(leaked: str, guarantee: ResponseGuarantee, scope_text: str = "") ->
     """What leaked beside its limit, and whether that is one."""
     limit, nats = _limit_of(guarantee), guarantee.response.basic_nats
     said = limit.headline.format(
-        scope=scope_text, leaked=leaked, bound=nats_text(nats), sure=percent(posterior_from_even_odds(nats))
+        scope=scope_text, leaked=leaked, bound=at_most_text(nats), sure=percent(posterior_from_even_odds(nats), up=True)
     )
     # What was not measured may leak.
     return b.Headline(said, "" if scope_text and limit.verdict == "good" else limit.verdict)
@@ -165,15 +165,15 @@ def bound(guarantee: ResponseGuarantee) -> str:
     """What is guaranteed of a response, without anything private."""
     response = guarantee.response
     return (
-        f"{counted(response.n_tokens, 'token')} at {nats_text(guarantee.epsilon_nats)}\u00a0nats each: "
-        f"at most {nats_text(response.basic_nats)}\u00a0nats between any two contexts"
+        f"{counted(response.n_tokens, 'token')} at {at_most_text(guarantee.epsilon_nats)}\u00a0nats each: "
+        f"at most {at_most_text(response.basic_nats)}\u00a0nats between any two contexts"
     )
 
 
 def means(guarantee: ResponseGuarantee) -> str:
     """What the bound of a response lets an observer know, and whether that is much."""
     nats = guarantee.response.basic_nats
-    return _limit_of(guarantee).meaning.format(sure=percent(posterior_from_even_odds(nats)))
+    return _limit_of(guarantee).meaning.format(sure=percent(posterior_from_even_odds(nats), up=True))
 
 
 def settings(case: DecodeResult | PublicResult) -> dict[str, str]:
@@ -225,7 +225,7 @@ def public_report(cases: Sequence[PublicResult]) -> b.Report:
     several = len(cases) > 1
     most = max(case.guarantee.response.basic_nats for case in cases)
     n = f"{len(cases):,} responses leaks"
-    headline = f"Guaranteed: each of {n} at most {nats_text(most)}\u00a0nats between any two contexts."
+    headline = f"Guaranteed: each of {n} at most {at_most_text(most)}\u00a0nats between any two contexts."
     return b.Report(
         "Responses with a guarantee" if several else "A response with a guarantee",
         "decode",
@@ -352,7 +352,7 @@ def _bars(decoded: DecodedResponse, guarantee: ResponseGuarantee) -> b.Chart:
     ledger, most = decoded.ledger, guarantee.response.basic_nats
     spent = 0.0 if ledger.spent_nats is None else ledger.spent_nats
     rows = [(name, nats, nats_text(nats)) for name, nats in (("leaked", ledger.whole_nats), ("spent", spent))]
-    limit = b.Guide(most, f"guaranteed: at most {nats_text(most)}", across="x")
+    limit = b.Guide(most, f"guaranteed: at most {at_most_text(most)}", across="x")
     title = f"Spent {nats_text(spent)} of {nats_text(most)} guaranteed nats; leaked {nats_text(ledger.whole_nats)}"
     return pictures.bars("spent", title, b.Axis("nats"), rows, [limit])
 
@@ -376,7 +376,7 @@ def _numbers(
 # ---- both -----------------------------------------------------------------------------------------------------------
 def _together(guarantee: ResponseGuarantee) -> Iterator[str]:
     """What all responses of the run have together, if they are about one context."""
-    n, nats = guarantee.session.n_responses, nats_text(guarantee.session.basic_nats)
+    n, nats = guarantee.session.n_responses, at_most_text(guarantee.session.basic_nats)
     if n > 1:
         yield f"All {n:,} responses of the run together: at most {nats}\u00a0nats of one context."
 
@@ -394,7 +394,13 @@ def _guaranteed(guarantee: ResponseGuarantee, n_responses: int) -> list[b.Block]
         b.Column("RDP", "number"),
     )
     rows = [
-        b.Row((name, f"{total.n_tokens} of ≤ {total.n_tokens_max}", total.basic_nats, total.pld_nats, total.rdp_nats))
+        b.Row(
+            (
+                name,
+                f"{total.n_tokens} of ≤ {total.n_tokens_max}",
+                *map(at_most_text, (total.basic_nats, total.pld_nats, total.rdp_nats)),
+            )
+        )
         for name, total in composed.items()
     ]
     delta = f"δ = {response.delta:g}".replace("e-0", "e-")

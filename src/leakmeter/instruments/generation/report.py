@@ -20,7 +20,7 @@ from leakmeter.instruments.generation.result import (
 )
 from leakmeter.report import blocks as b
 from leakmeter.report import pictures
-from leakmeter.report.scale import nats_text
+from leakmeter.report.scale import at_most_text, nats_text
 
 _FAILURES: Final = 10
 _BARS: Final = 10
@@ -179,7 +179,7 @@ def _batch(case: PrivateGenerationResult, *, several: bool) -> Iterator[b.Block]
         if case.holds:
             yield _nearest(case)
     spent = case.bounds.spent
-    yield b.Text(words.SPENT.format(n=spent.n_tokens, epsilon=nats_text(spent.epsilon)), detail=True)
+    yield b.Text(words.SPENT.format(n=spent.n_tokens, epsilon=at_most_text(spent.epsilon)), detail=True)
     yield from b.warnings_of(case.warnings)
     yield from _texts(case)
     convention = b.Facts(

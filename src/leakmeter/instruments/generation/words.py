@@ -20,7 +20,7 @@ from leakmeter.instruments.generation.result import (
 from leakmeter.privacy.draws import sentences
 from leakmeter.privacy.rdp import Guarantee
 from leakmeter.report.blocks import Phrase, Untrusted
-from leakmeter.report.scale import nats_text, share_in, share_text
+from leakmeter.report.scale import at_most_text, nats_text, share_in, share_text
 from leakmeter.report.words import model_facts
 from leakmeter.stats.stats import interval_of_share
 
@@ -142,8 +142,10 @@ def conditions(draws: GenerationDraws | None) -> list[str]:
 def guarantee(bound: Guarantee | None) -> str:
     if bound is None:
         return NOTHING
-    also = f", and ε = {nats_text(bound.pure_epsilon)} at δ = 0" if bound.pure_epsilon < bound.epsilon else ""
-    return f"ε = {nats_text(bound.epsilon)} at δ = {delta_text(bound.delta)}{also}, for up to {bound.n_tokens:,} tokens"
+    also = f", and ε = {at_most_text(bound.pure_epsilon)} at δ = 0" if bound.pure_epsilon < bound.epsilon else ""
+    return (
+        f"ε = {at_most_text(bound.epsilon)} at δ = {delta_text(bound.delta)}{also}, for up to {bound.n_tokens:,} tokens"
+    )
 
 
 def convention(case: PrivateGenerationResult) -> list[tuple[str, float]]:

@@ -18,7 +18,7 @@ from leakmeter.instruments.influence.headline import has_unexplained, noun_of
 from leakmeter.instruments.influence.result import InfluenceResult, PieceInfluence
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
-from leakmeter.report.scale import nats_text, share_in
+from leakmeter.report.scale import nats_text, share_in, share_percent
 from leakmeter.report.words import given, is_of_system_prompts, mean_text
 from leakmeter.stats.stats import BELOW_NOISE, interval_of_share, is_above_baselines
 from leakmeter.text.entities.values import NOWHERE, SEARCHED
@@ -32,7 +32,7 @@ _Effect: TypeAlias = Literal["doubtful", "nothing", "finding", "not held", "plac
 than that, or than rounding, without signs or with; or it was not held against one."""
 
 FALSE_ALARMS: Final = (
-    "False alarms: {share:.1f}\u00a0% (at most {at_most:.0f}\u00a0%): {alarms:,} of {checks} with the context of "
+    "False alarms: {share} (at most {at_most}): {alarms:,} of {checks} with the context of "
     "another case would have listed something."
 )
 _EFFECT_OF_ALL: Final = (
@@ -164,8 +164,8 @@ def _false_alarms(cases: Sequence[InfluenceResult]) -> Iterator[str]:
         yield FALSE_ALARMS.format(
             checks=counted(alarms.pairs, "check"),
             alarms=alarms.alarms,
-            share=100 * alarms.share,
-            at_most=100 * alarms.share_at_most,
+            share=share_percent(alarms.share),
+            at_most=share_percent(alarms.share_at_most, up=True),
         )
 
 

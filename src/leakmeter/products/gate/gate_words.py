@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from leakmeter.core.plain import counted, excerpt, n_listed, plural
 from leakmeter.core.quantity import COUNTED, SHARE, SHARE_OF_CASES, Check, Counterexample, Number, Quantity
 from leakmeter.core.record import JsonObject
-from leakmeter.report.scale import nats_in, nats_text, percent
+from leakmeter.report.scale import nats_in, nats_text, share_percent
 from leakmeter.stats.aggregates import EXTREMES
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
@@ -78,10 +78,9 @@ def _percent_in(number: Number) -> str:
 
 
 def _percent(share: float) -> str:
-    """None and all are said as such; what is near to them is not rounded to them."""
     if not math.isfinite(share):
         return nats_text(share)
-    return f"{100 * share:.0f}\u00a0%" if share in (0.0, 1.0) else percent(share)
+    return share_percent(share)
 
 
 def _limit(number: Number, limit: float) -> str:
