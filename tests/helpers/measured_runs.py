@@ -22,6 +22,7 @@ class Leak:
     is_least: bool = False
     spans: float | None = None
     length: float | None = None
+    cluster: str | None = None
 
 
 QUANTITIES: tuple[AnyQuantity, ...] = (
@@ -63,6 +64,7 @@ def run(
     right: Sequence[float | None] | None = None,
     spans: Sequence[float | None] | None = None,
     length: Sequence[float | None] | None = None,
+    clusters: Sequence[str | None] | None = None,
     whole: float | None = 0.5,
     floor: float = 0.0,
     least: Sequence[int] = (),
@@ -72,9 +74,14 @@ def run(
 ) -> MeasuredCases:
     names = [f"case {number}" for number in range(len(leaks))] if ids is None else list(ids)
     cases = tuple(
-        Leak(id_, leak, floor, is_right, whole, number in least, n_spans, n_tokens)
-        for number, (id_, leak, is_right, n_spans, n_tokens) in enumerate(
-            zip(names, leaks, *(values or [None] * len(leaks) for values in (right, spans, length)), strict=True)
+        Leak(id_, leak, floor, is_right, whole, number in least, n_spans, n_tokens, cluster)
+        for number, (id_, leak, is_right, n_spans, n_tokens, cluster) in enumerate(
+            zip(
+                names,
+                leaks,
+                *(values or [None] * len(leaks) for values in (right, spans, length, clusters)),
+                strict=True,
+            )
         )
     )
     spec = {

@@ -38,6 +38,21 @@ def test_intervals_of_means_and_shares_and_where_there_is_none() -> None:
     assert {interval_of_aggregate(of, name, seed=0) for of, name in nothing} == {None}
 
 
+def test_intervals_of_items_that_are_alike_are_as_wide_as_those_of_their_clusters() -> None:
+    values = np.random.default_rng(0).exponential(size=12)
+    many, clusters = np.repeat(values, 5), [number for number in range(12) for _ in range(5)]
+    alone = [*range(12)]
+    for name in ("mean", "median", "p5"):
+        alike = interval_of_aggregate(many, name, seed=0, clusters=clusters)
+        assert alike == pytest.approx(interval_of_aggregate(values, name, seed=0), rel=0.1)
+        expected = interval_of_aggregate(values, name, seed=0)
+        assert interval_of_aggregate(values, name, seed=0, clusters=alone) == expected
+    hits = [float(number % 3 == 0) for number in clusters]
+    assert interval_of_aggregate(hits, "mean", seed=0, is_share=True, clusters=clusters) == interval_of_share(4, 12)
+    # Sixteen turns of four conversations are no more than four.
+    assert interval_of_aggregate(many[:16], "mean", seed=0, clusters=[*range(4)] * 4) is None
+
+
 @given(NUMBERS)
 def test_finite_numbers_as_numpy_has_them(values: list[float]) -> None:
     for name, of in {"mean": np.mean, "median": np.median, "min": np.min, "max": np.max}.items():

@@ -3,7 +3,7 @@ they stand in a result, and what a check of them found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
@@ -102,6 +102,11 @@ class SoFar:
     """A result to its number; None where it has none."""
     combine: Callable[[Iterable[float]], float] = max
     """The number of two or more cases: the largest, or `sum`."""
+
+
+def clusters_of(cases: Iterable[CaseResult]) -> list[Hashable]:
+    """What each case is alike within, such as its conversation; its place of one that stands alone."""
+    return [place if case.cluster is None else case.cluster for place, case in enumerate(cases)]
 
 
 def add_case(findings: dict[str, float], case: CaseResult) -> None:

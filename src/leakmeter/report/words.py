@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -164,18 +164,20 @@ class Findings:
     """By names that are fit for files."""
 
 
-def mean_text(values: Sequence[float]) -> str:
-    """Mean, with its 95 % interval over the cases, or what the values are where it has none."""
-    interval = interval_of_aggregate(values, "mean", seed=0)
-    instead = "" if interval is not None else instead_of_interval(values)
+def mean_text(values: Sequence[float], clusters: Sequence[Hashable]) -> str:
+    """Mean, with its 95 % interval over the cases, or what the values are where it has none; `clusters` are what each
+    value is alike within, such as conversations (see `core.quantity.clusters_of`)."""
+    interval = interval_of_aggregate(values, "mean", seed=0, clusters=clusters)
+    instead = "" if interval is not None else instead_of_interval(values, len(set(clusters)))
     return f"{nats_in(aggregate(values, 'mean'), interval)}\u00a0nats{instead}"
 
 
-def instead_of_interval(values: Sequence[float]) -> str:
-    """' (3.1 to 41: too few for an interval)' of the values behind a mean that has no interval; of one it is empty."""
+def instead_of_interval(values: Sequence[float], n: int) -> str:
+    """' (3.1 to 41: 4 are too few for an interval)' of the values behind a mean that has no interval; of one it is
+    empty. `n` of them say something of their own."""
     least, most = min(values), max(values)
     if len(values) == 1 or not (math.isfinite(least) and math.isfinite(most)):
         return ""
     if least == most:
         return " (all are equal: no interval)"
-    return f" ({nats_text(least)} to {nats_text(most)}: {len(values)} are too few for an interval)"
+    return f" ({nats_text(least)} to {nats_text(most)}: {n} are too few for an interval)"

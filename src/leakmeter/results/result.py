@@ -122,6 +122,11 @@ class AnyResult(ABC):
         return None
 
     @property
+    def cluster(self) -> str | None:
+        """What a case is one of several of that are alike, such as the conversation of a turn; None of one alone."""
+        return None
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """Keys and passwords that were given away, as the response and the documents write them: a terminal shows their
         first characters alone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from itertools import islice
@@ -13,7 +13,16 @@ import numpy as np
 
 from leakmeter.core import registry
 from leakmeter.core.plain import excerpt, to_json
-from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, CaseResult, Number, Quantity, RunQuantity
+from leakmeter.core.quantity import (
+    SHARE,
+    SHARE_OF_CASES,
+    AnyQuantity,
+    CaseResult,
+    Number,
+    Quantity,
+    RunQuantity,
+    clusters_of,
+)
 from leakmeter.core.record import JsonObject, Record, frame_of, part_fields
 from leakmeter.engine.storage.parts import PartReader
 from leakmeter.engine.storage.rundir import RunDirectory
@@ -30,7 +39,7 @@ from leakmeter.results.result import (
     saved,
     show,
 )
-from leakmeter.stats.aggregates import aggregate, interval_of_aggregate, is_aggregate
+from leakmeter.stats.aggregates import IntervalEnds, aggregate, interval_of_aggregate, is_aggregate
 from leakmeter.stats.arrays import BoolArray, FloatArray
 from leakmeter.stats.stats import FEWEST_FOR_INTERVAL
 
@@ -156,10 +165,9 @@ class Results(Generic[R]):
                 if (whole := quantity.number(self.cases)) is not None:
                     summed[quantity.name] = quantity, whole
                 continue
-            values, is_least = measured.least_values(quantity), bool(measured.lower_bounds(quantity).any())
-            known_values, how = values[~np.isnan(values)], quantity.usual or "mean"
-            if known_values.size:
-                summed[f"{quantity.name}.{how}"] = quantity, number_of(known_values, how, quantity, is_least=is_least)
+            how = quantity.usual or "mean"
+            if (number := measured.number(quantity, how)) is not None:
+                summed[f"{quantity.name}.{how}"] = quantity, number
         return summed
 
     # ---- as data -----------------------------------------------------------------------------------------------------
@@ -309,12 +317,43 @@ class MeasuredCases:
         bound = quantity.lower_bound
         return np.asarray([bound is not None and bound.holds(case) for case in self.cases], dtype=np.bool_)
 
+    def number(self, quantity: Quantity, how: str) -> Number | None:
+        """An aggregate of a quantity over the cases that have it, with its interval; where only a lower bound of some
+        is known, a lower bound. None where no case has it."""
+        values = self.least_values(quantity)
+        having = np.flatnonzero(~np.isnan(values))
+        if not having.size:
+            return None
+        known_values, n = values[having], having.size
+        value = aggregate(known_values, how)
+        if self.lower_bounds(quantity).any():
+            return Number(value, None, quantity.unit, n, is_lower_bound=True)
+        interval = self.interval(quantity, how)
+        is_few = how == "mean" and interval is None and n > 1 and len(set(self.clusters(having))) < FEWEST_FOR_INTERVAL
+        extremes = (float(known_values.min()), float(known_values.max())) if is_few else None
+        return Number(value, interval, quantity.unit, n, extremes=extremes)
+
+    def interval(self, quantity: Quantity, how: str) -> IntervalEnds | None:
+        """95 % interval of an aggregate over the cases that have the quantity, or of which a lower bound is known."""
+        values = self.least_values(quantity)
+        having = np.flatnonzero(~np.isnan(values))
+        is_share = quantity.unit == SHARE_OF_CASES
+        clusters = self.clusters(having.tolist())
+        interval = interval_of_aggregate(values[having], how, seed=0, is_share=is_share, clusters=clusters)
+        if interval is not None and quantity.unit.startswith(SHARE) and values[having].max() <= 1.0:
+            return interval[0], min(interval[1], 1.0)
+        return interval
+
     def floor(self, quantity: Quantity, cases: Iterable[int]) -> float:
         """Mean noise floor of a quantity over cases by their number from 0; 0 where it has none, or it is unknown."""
         if quantity.floor is None:
             return 0.0
         floors = [floor for number in cases if (floor := quantity.floor(self.cases[number])) is not None]
         return float(np.mean(floors)) if floors else 0.0
+
+    def clusters(self, cases: Iterable[int]) -> list[Hashable]:
+        """Of cases by their number from 0, see `core.quantity.clusters_of`."""
+        return clusters_of(self.cases[number] for number in cases)
 
     def named(self, name: str) -> tuple[AnyQuantity, str | None] | None:
         return named_quantity(self.quantities, name)
@@ -336,17 +375,6 @@ class MeasuredCases:
         if units := dict.fromkeys(unit for case in self.cases if (unit := getattr(case, "unit", None))):
             settings["prompts.unit"] = ", ".join(units)
         return {**settings, "version": self.spec.get("version")}
-
-
-def number_of(values: FloatArray, how: str, quantity: Quantity, *, is_least: bool) -> Number:
-    """An aggregate of a quantity of cases, (case,), one or more, none NaN; `is_least` where some are lower bounds."""
-    value, n = aggregate(values, how), values.size
-    if is_least:
-        return Number(value, None, quantity.unit, n, is_lower_bound=True)
-    interval = interval_of_aggregate(values, how, seed=0, is_share=quantity.unit == SHARE_OF_CASES)
-    is_few = how == "mean" and interval is None and 1 < n < FEWEST_FOR_INTERVAL
-    extremes = (float(values.min()), float(values.max())) if is_few else None
-    return Number(value, interval, quantity.unit, n, extremes=extremes)
 
 
 def named_quantity(quantities: Iterable[AnyQuantity], name: str) -> tuple[AnyQuantity, str | None] | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Hashable, Sequence
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.stats.stats import interval_of_mean, interval_of_share
+from leakmeter.stats.stats import independent_items, interval_of_mean, interval_of_share
 
 IntervalEnds = tuple[float, float]
 
@@ -45,7 +47,7 @@ def aggregate(values: npt.ArrayLike, name: str) -> float:
 
 
 def interval_of_aggregate(
-    values: npt.ArrayLike, name: str, *, seed: int, is_share: bool = False
+    values: npt.ArrayLike, name: str, *, seed: int, is_share: bool = False, clusters: Sequence[Hashable] | None = None
 ) -> IntervalEnds | None:
     """95 % interval of an aggregate over the items; None of `EXTREMES`, of one item, and where `interval_of_mean` has
     none.
@@ -55,20 +57,29 @@ def interval_of_aggregate(
     distribution (Thompson, "On confidence ranges for the median and other expectation distributions for populations of
     unknown distribution form", 1936). Too few items leave an end infinite: the upper one of p95 below 72 items. A
     bootstrap never goes beyond the largest item, so that of p95 is far too narrow.
+
+    Of items in `clusters`, one an item, within which they are alike, the mean's is over clusters, and all others are
+    those of as many items as `independent_items` says.
     """
-    sample = np.sort(np.asarray(values, dtype=np.float64))
+    sample = np.asarray(values, dtype=np.float64)
+    if clusters is None or len(set(clusters)) == len(clusters):
+        sample, clusters, n = np.sort(sample), None, float(sample.size)
+    else:
+        n = independent_items(clusters)
     if name in EXTREMES or sample.size < 2:
         return None
     if name == "mean":
         if is_share:
-            return interval_of_share(int(sample.sum()), sample.size, confidence=_CONFIDENCE)
-        return interval_of_mean(sample, seed=seed, confidence=_CONFIDENCE)
+            return interval_of_share(float(sample.mean()) * n, n, confidence=_CONFIDENCE)
+        return interval_of_mean(sample, seed=seed, clusters=clusters, confidence=_CONFIDENCE)
     from scipy.stats import binom
 
-    level, tail = _level(name), (1.0 - _CONFIDENCE) / 2.0
-    first, last = (int(binom.ppf(p, sample.size, level)) for p in (tail, 1.0 - tail))
-    low = float(sample[first - 1]) if first else -math.inf
-    high = float(sample[last]) if last < sample.size else math.inf
+    level, tail, whole = _level(name), (1.0 - _CONFIDENCE) / 2.0, int(n)
+    first, last = (int(binom.ppf(p, whole, level)) for p in (tail, 1.0 - tail))
+    # Each independent item stands for so many neighbours in order, of which the outermost is on the safe side.
+    ordered, each = np.sort(sample), Fraction(sample.size, whole)
+    low = float(ordered[math.floor((first - 1) * each)]) if first else -math.inf
+    high = float(ordered[math.ceil((last + 1) * each) - 1]) if last < whole else math.inf
     return low, high
 
 

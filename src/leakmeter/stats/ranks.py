@@ -7,7 +7,8 @@ is likelier. If the model knows nothing of the target, these n + 1 are exchangea
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final, Literal
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.arrays import FloatArray
-from leakmeter.stats.stats import interval_of_mean
+from leakmeter.stats.stats import cluster_sums, interval_of_mean
 
 _Z95: Final = NormalDist().inv_cdf(0.975)
 _NEXT: Final = 1e-12
@@ -194,9 +195,9 @@ def _share_above(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
 def signed_rank_p(values: npt.ArrayLike, others: npt.ArrayLike, *, alternative: Alternative = "two-sided") -> float:
     """p of Wilcoxon's signed-rank test (1945) that the differences of pairs, (item,), lie evenly about 0, in [0, 1].
 
-    Pairs without a difference are left out, as Wilcoxon had it; where no pair has one, p is 1, and NaN for no items.
-    Equal differences share their mean rank. p is exact over the signs, each as likely, of up to 200 differences, and of
-    more a normal approximation that counts ties (`scipy.stats.wilcoxon`).
+    Pairs without a difference are left out, as Wilcoxon had it; where no pair has one, p is 1, and NaN for no items, or
+    a NaN among them. Equal differences share their mean rank. p is exact over the signs, each as likely, of up to 200
+    differences, and of more a normal approximation that counts ties (`scipy.stats.wilcoxon`).
     """
     ones, twos = np.asarray(values, dtype=np.float64), np.asarray(others, dtype=np.float64)
     if ones.shape != twos.shape:
@@ -208,6 +209,8 @@ def signed_rank_p(values: npt.ArrayLike, others: npt.ArrayLike, *, alternative: 
     differences = ones[differ] - twos[differ]
     if not differences.size:
         return 1.0
+    if np.isnan(differences).any():
+        return float("nan")
     if differences.size > _MOST_SIGNS:
         from scipy.stats import wilcoxon
 
@@ -326,16 +329,22 @@ class PairedDifference:
         return bool(self.mean < -floor and most < 0.0)
 
 
-def paired_difference(values: npt.ArrayLike, others: npt.ArrayLike, *, seed: int) -> PairedDifference:
-    """Values less others over pairs, (pair,) each, infinite ones among them."""
+def paired_difference(
+    values: npt.ArrayLike, others: npt.ArrayLike, *, seed: int, clusters: Sequence[Hashable] | None = None
+) -> PairedDifference:
+    """Values less others over pairs, (pair,) each, infinite ones among them. Pairs of one of the `clusters`, one a
+    pair, are alike: interval and p are over clusters, p of their mean differences."""
     ones, twos = np.asarray(values, dtype=np.float64), np.asarray(others, dtype=np.float64)
     if ones.shape != twos.shape or not ones.size:
         raise ValueError(f"{ones.size} values and {twos.size} others are no pairs")
     differences = np.subtract(ones, twos, out=np.zeros_like(ones), where=ones != twos)
+    means = differences
+    if clusters is not None:
+        means = cluster_sums(differences, clusters) / np.asarray([*Counter(clusters).values()])
     return PairedDifference(
         differences,
         aggregate(differences, "mean"),
-        interval_of_mean(differences, seed=seed),
-        signed_rank_p(ones, twos),
+        interval_of_mean(differences, seed=seed, clusters=clusters),
+        signed_rank_p(means, np.zeros_like(means)),
         rank_biserial(differences),
     )

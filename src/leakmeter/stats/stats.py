@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from math import inf
 from statistics import NormalDist
 from typing import Final, NamedTuple
@@ -31,14 +32,20 @@ def posterior_from_even_odds(signed_nats: float) -> float:
 
 
 def interval_of_mean(
-    values: npt.ArrayLike, *, seed: int, confidence: float = 0.95, n_resamples: int = 2000
+    values: npt.ArrayLike,
+    *,
+    seed: int,
+    clusters: Sequence[Hashable] | None = None,
+    confidence: float = 0.95,
+    n_resamples: int = 2000,
 ) -> tuple[float, float] | None:
     """Interval of the mean behind a sample, in the values' unit: the wider, at each end, of Student's and of a
     studentised bootstrap's.
 
     None of fewer than `FEWEST_FOR_INTERVAL` values, of equal ones, and where one is infinite or NaN: no rule holds
     then, and the values themselves have to be shown. Of values none of which is below 0 neither is the interval, nor
-    is it above 0 where none is.
+    is it above 0 where none is. Values of one of the `clusters`, one an item, are alike, such as those of the turns of
+    a conversation: the interval is then over clusters, of which there have to be as many.
 
     The bootstrap's is m − t* s/√n, with t* the quantiles of (m* − m)/(s*/√n) over resamples (Efron, "Nonparametric
     standard errors and confidence intervals", 1981). A resample may have next to no spread; its s*² is that of the
@@ -46,7 +53,18 @@ def interval_of_mean(
     tails it is too narrow, and Student's holds; for skewed values it is the other way round. What both together cover,
     beside other rules, is in docs/results/intervals.md (`python -m benchmarks intervals`).
     """
-    return interval_of_ratio(values, None, seed=seed, confidence=confidence, n_resamples=n_resamples)
+    wholes: npt.ArrayLike | None = None
+    if clusters is not None and len(set(clusters)) < len(clusters):
+        values, wholes = cluster_sums(values, clusters), np.asarray([*Counter(clusters).values()], dtype=np.float64)
+    return interval_of_ratio(values, wholes, seed=seed, confidence=confidence, n_resamples=n_resamples)
+
+
+def cluster_sums(values: npt.ArrayLike, clusters: Sequence[Hashable]) -> FloatArray:
+    """Sums over the values, (item,), of each cluster, one an item, in the order in which clusters first come."""
+    number = {cluster: i for i, cluster in enumerate(dict.fromkeys(clusters))}
+    sums = np.zeros(len(number))
+    np.add.at(sums, [number[cluster] for cluster in clusters], np.asarray(values, dtype=np.float64))
+    return sums
 
 
 def interval_of_ratio(
@@ -135,10 +153,18 @@ def quantiles(values: npt.ArrayLike, levels: Sequence[float]) -> list[float]:
     return [float(value) for value in np.quantile(sample, levels)]
 
 
-def interval_of_share(n_hits: int, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
+def independent_items(clusters: Sequence[Hashable]) -> float:
+    """How many items say as much as these, of one cluster each, if all of a cluster are equal: (Σ m)² / Σ m² of
+    clusters of m items (Kish, "Survey sampling", 1965)."""
+    sizes = Counter(clusters).values()
+    return sum(sizes) ** 2 / sum(size**2 for size in sizes) if sizes else 0.0
+
+
+def interval_of_share(n_hits: float, n: float, *, confidence: float = 0.95) -> tuple[float, float]:
     """Interval, in [0, 1], of the probability behind `n_hits` of `n` (Wilson 1927); (nan, nan) for none at all.
 
-    Unlike that of a mean it has a width where no item or every item is a hit, and it holds for any number of items.
+    Unlike that of a mean it has a width where no item or every item is a hit, and it holds for any number of items; of
+    items that are not independent n is that of `independent_items`.
     """
     if n == 0:
         return (float("nan"), float("nan"))

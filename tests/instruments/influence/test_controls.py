@@ -189,7 +189,7 @@ def test_reports_say_how_often_the_rule_is_wrong_here() -> None:
     assert {len(result.controls) for result in results} == {3}
     text = str(results.report()).replace("\\xa0", " ")
     checks = "0 of 12 checks with the context of another case would have listed something."
-    assert f"False alarms: 0.0 % (at most 53 %): {checks}" in text
+    assert f"False alarms: 0 % (at most 53 %): {checks}" in text
     told = results.to_dict()["summary"].to_dict()["false_alarms"]
     assert (told["pairs"], told["alarms"], round(told["share_at_most"], 2)) == (12, 0, 0.53)
     assert "pairs of a response and the context of another case, from which it was not written" in text

@@ -45,6 +45,18 @@ def test_the_difference_is_the_second_less_the_first() -> None:
     assert only(run(BEFORE), run(BEFORE)).verdict == "no finding"
 
 
+def test_turns_of_a_conversation_are_no_independent_pairs() -> None:
+    """Ten conversations of eight turns that are alike, none of which moved but by chance."""
+    random = np.random.default_rng(0)
+    clusters = [str(conversation) for conversation in range(10) for _ in range(8)]
+    verdicts = []
+    for _ in range(100):
+        moved = random.normal(size=(10, 1)) + random.normal(size=(10, 8))
+        second = run(moved.ravel().tolist(), clusters=clusters)
+        verdicts.append(only(run([0.0] * 80, clusters=clusters), second).verdict != "no finding")
+    assert sum(verdicts) <= 5 + 2 * math.sqrt(100 * 0.05 * 0.95)
+
+
 def test_a_verdict_needs_both_the_interval_and_p() -> None:
     # One large difference and small ones of both signs: an interval may leave out 0 where the ranks say nothing.
     for after, is_above, is_low in (

@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import Final, Literal, NamedTuple
 
 from leakmeter.core.plain import counted
+from leakmeter.core.quantity import clusters_of
 from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult, PublicResult, ResponseGuarantee
 from leakmeter.privacy.draws import sentences
 from leakmeter.report import blocks as b
@@ -252,7 +253,7 @@ def public_report(cases: Sequence[PublicResult]) -> b.Report:
 
 def _findings(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
     values = [case.ledger.whole_nats for case in cases]
-    leaked, most = mean_text(values), nats_text(max(values))
+    leaked, most = mean_text(values, clusters_of(cases)), nats_text(max(values))
     guarantees = [case.guarantee for case in cases if case.guarantee is not None]
     if len(guarantees) == len(cases):
         weakest = max(guarantees, key=lambda guarantee: guarantee.response.basic_nats)

@@ -389,6 +389,11 @@ class ContextResult(Result):
     """Rules of who may know what. Present only where a policy (`allowed`) or the log says so."""
 
     @property
+    @override
+    def cluster(self) -> str | None:
+        return self.conversation
+
+    @property
     def is_answer(self) -> bool:
         """Whether the user received it."""
         return self.channel in (None, "answer")

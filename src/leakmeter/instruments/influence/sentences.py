@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from leakmeter.core.plain import counted, plural
+from leakmeter.core.quantity import clusters_of
 from leakmeter.instruments.influence import context, findings, ladder, permitted, search_report
 from leakmeter.instruments.influence.controls import FALSE_SHARE, FalseAlarms, ListCut, controls_of
 from leakmeter.instruments.influence.disclosure_report import found, ids_of, personal, retold
@@ -20,7 +21,7 @@ from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.scale import nats_text, share_in, share_percent
 from leakmeter.report.words import given, is_of_system_prompts, mean_text
-from leakmeter.stats.stats import BELOW_NOISE, interval_of_share, is_above_baselines
+from leakmeter.stats.stats import BELOW_NOISE, independent_items, interval_of_share, is_above_baselines
 from leakmeter.text.entities.values import NOWHERE, SEARCHED
 from leakmeter.text.exemplars import EXEMPLAR
 from leakmeter.text.structured import fields_of
@@ -174,15 +175,16 @@ def _effect_of_all(cases: Sequence[InfluenceResult]) -> str:
     # Those that were held against an irrelevant text because of what was found are no sample of all.
     held = [case for case in cases if case.steps is None or case.steps.in_placebo_sample]
     above = sum(map(findings.is_finding, held))
+    n_held = independent_items(clusters_of(held))
     return _EFFECT_OF_ALL.format(
         contexts=whole(cases, "s"),
         n=len(cases),
         responses=f"{noun_of(cases)}s",
-        mean=mean_text(values),
+        mean=mean_text(values, clusters_of(cases)),
         most=nats_text(max(values)),
         above=above,
         held=f"{len(held):,}" if len(held) == len(cases) else f"{len(held):,} drawn at random",
-        share=share_in(above / len(held), interval_of_share(above, len(held))),
+        share=share_in(above / len(held), interval_of_share(above / len(held) * n_held, n_held)),
     )
 
 

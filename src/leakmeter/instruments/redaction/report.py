@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from leakmeter.core.plain import counted, plural
+from leakmeter.core.quantity import clusters_of
 from leakmeter.instruments.influence import context
 from leakmeter.instruments.influence.disclosure_report import (
     disclosed_span,
@@ -246,7 +247,7 @@ def _headline(cases: Sequence[RedactionResult]) -> str:
     share = scale.share_in(n / len(cases), interval_of_share(n, len(cases)))
     goal = "remove what is personal or secret" if cases[0].disclosed is not None else "reach their limit"
     return (
-        f"{n:,} of {len(cases):,} plans ({share}) {goal}; they leave {mean_text(left)} and cut "
+        f"{n:,} of {len(cases):,} plans ({share}) {goal}; they leave {mean_text(left, clusters_of(cases))} and cut "
         f"{cut:.0f}\u00a0% of the text on average.{_leaking(cases)}"
     )
 

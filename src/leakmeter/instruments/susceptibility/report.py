@@ -177,7 +177,8 @@ def numbers(results: Sequence[SusceptibilityResult], summary: SusceptibilitySumm
     several = len(results) > 1
     n_contexts = [result.n_contexts for result in results]
     ends = summary.interval_nats if several else results[0].interval_nats
-    instead = "" if ends is not None else shared_words.instead_of_interval([one.susceptibility_nats for one in results])
+    nats = [one.susceptibility_nats for one in results]
+    instead = "" if ends is not None else shared_words.instead_of_interval(nats, len(nats))
     yield _NUMBERS[several].format(
         nats=nats_in(summary.mean_nats, ends),
         instead=instead,

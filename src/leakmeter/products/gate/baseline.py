@@ -269,13 +269,14 @@ def _regression(
         advice = "write another baseline" if partial is None else f"{left_out}; {partial.advice}"
         raise UsageError(f"no case of run {number} has {quantity.name} now and in the baseline; {advice}")
     mine, theirs = (np.asarray(side) for side in zip(*both, strict=True))
-    difference = paired_difference(values[mine], then[theirs], seed=0)
+    difference = paired_difference(values[mine], then[theirs], seed=0, clusters=run.clusters(mine.tolist()))
     finite = then[theirs][np.isfinite(then[theirs])]
     rounding = _ROUNDING * float(np.abs(finite).mean()) if finite.size else 0.0
     floor = run.floor(quantity, mine.tolist()) + kept.noise_floor + rounding
     is_worse = difference.is_above(floor) if quantity.worse == "more" else difference.is_below(floor)
     extremes = (float(difference.differences.min()), float(difference.differences.max()))
-    has_extremes = difference.interval is None and 1 < len(both) < FEWEST_FOR_INTERVAL
+    is_few = len(set(run.clusters(mine.tolist()))) < FEWEST_FOR_INTERVAL
+    has_extremes = difference.interval is None and len(both) > 1 and is_few
     change = Number(
         *(difference.mean, difference.interval, quantity.unit, len(both)), extremes=extremes if has_extremes else None
     )

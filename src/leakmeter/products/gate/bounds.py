@@ -22,7 +22,7 @@ from leakmeter.products.gate.gate_words import (
     undecided_sentence,
     undecided_text,
 )
-from leakmeter.results.results import MeasuredCases, number_of
+from leakmeter.results.results import MeasuredCases
 from leakmeter.stats.aggregates import EXTREMES, FORMS
 from leakmeter.stats.arrays import FloatArray
 
@@ -117,12 +117,12 @@ def _check(
         )
     values = run.least_values(quantity)
     known_values = values[~np.isnan(values)]
-    if not known_values.size:
+    observed = run.number(quantity, how)
+    if observed is None:
         raise _no_case_has(quantity, number, run)
     n_lower = int(run.lower_bounds(quantity).sum())
-    observed = number_of(known_values, how, quantity, is_least=n_lower > 0)
     # What is known of lower bounds alone is no interval of the true numbers, but may break a bound.
-    interval = number_of(known_values, how, quantity, is_least=False).interval if n_lower else observed.interval
+    interval = run.interval(quantity, how)
     is_within = holds = bound.allows(observed.value)
     if confident and how not in EXTREMES:
         holds = holds and interval is not None and bound.allows(interval[1 if bound.is_upper else 0])

@@ -312,7 +312,7 @@ def _moved(
     if not both:
         return None
     left, right = (list(numbers) for numbers in zip(*both, strict=True))
-    difference = paired_difference(twos[right], ones[left], seed=seed)
+    difference = paired_difference(twos[right], ones[left], seed=seed, clusters=first.clusters(left))
     return Moved(
         quantity.name,
         quantity.unit,

@@ -123,7 +123,8 @@ def bound_sentence(
         extreme = "maximum" if operator in ("<=", "<") else "minimum"
         of_many = "equal numbers have" if math.isfinite(number.value) else "infinite numbers have"
         few = "one case has" if number.n == 1 else "so few cases have"
-        why = few if number.n < FEWEST_FOR_INTERVAL else of_many
+        conversations = "so few conversations have" if number.extremes is not None else of_many
+        why = few if number.n < FEWEST_FOR_INTERVAL else conversations
         within = f"{_WITHIN[operator]} {_limit(number, limit)}"
         return f"{found}: {within}, but {why} no interval to check; bound the {extreme} instead."
     return f"{found}: {_WITHIN[operator]} {_limit(number, limit)}, but not all of its interval."
