@@ -107,3 +107,29 @@ def test_a_predicted_time_has_two_digits_at_most(seconds: float, said: str) -> N
 def test_a_posterior_is_never_rounded_to_certainty_or_impossibility(nats: float, said: str) -> None:
     assert scale.percent(posterior_from_even_odds(nats)).replace("\u00a0", " ") == f"{said} %"
     assert scale.percent(None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("nats", "said"),
+    [
+        (10.01, "10.1"),
+        (3.012, "3.02"),
+        (30 * 0.1, "3.00"),
+        (1.002, "1.01"),
+        (0.0501, "0.051"),
+        (2.1e-5, "3e-5"),
+        (0.0, "0"),
+    ],
+)
+def test_an_upper_bound_is_rounded_up(nats: float, said: str) -> None:
+    assert scale.at_most_text(nats) == said
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "said"),
+    [(1, 1000, "0.10 %"), (999, 1000, "99.9 %"), (0, 1000, "0 %"), (1000, 1000, "100 %"), (1, 3, "33 %")],
+)
+def test_a_share_is_none_or_all_only_where_it_is(hits: int, n: int, said: str) -> None:
+    share = scale.share_in(hits / n, (0.0, 1.0)).replace("\u00a0", " ")
+    assert share == f"{said} [0, 100]"
+    assert scale.share_percent(0.00299, up=True) == "0.3\u00a0%"

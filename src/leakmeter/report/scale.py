@@ -161,9 +161,14 @@ def _digits(nats: float | None, decimals: tuple[int, int, int], plain_from: floa
     return f"−{text}" if nats < 0 else text
 
 
-def _decimal(value: float, decimals: int, *, up: bool) -> str:
+def rounded_up(value: float, decimals: int) -> str:
+    """An upper bound, or a p value, 0 or more: never below it."""
     text = f"{value:.{decimals}f}"
-    return f"{float(text) + 10.0**-decimals:.{decimals}f}" if up and float(text) < value * _NEXT else text
+    return f"{float(text) + 10.0**-decimals:.{decimals}f}" if float(text) < value * _NEXT else text
+
+
+def _decimal(value: float, decimals: int, *, up: bool) -> str:
+    return rounded_up(value, decimals) if up else f"{value:.{decimals}f}"
 
 
 @dataclass(frozen=True, slots=True)

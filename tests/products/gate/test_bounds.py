@@ -57,6 +57,30 @@ def test_a_bound_that_holds() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "leak", "ending"),
+    [
+        ("leak.max <= 5", 5.0012, "is 5.00 nats, the largest of 1 case (5.001): more than 5."),
+        ("leak.max <= 100", 100.04, "is 100 nats, the largest of 1 case (100.04): more than 100."),
+        ("leak.max < 5", 4.9996, "is 5.00 nats, the largest of 1 case (4.9996): below 5, as asked."),
+        ("leak.max <= 5", 4.9996, "is 5.00 nats, the largest of 1 case: at most 5, as asked."),
+        ("leak.max <= 5", 5.01, "is 5.01 nats, the largest of 1 case: more than 5."),
+        ("leak.min >= -1", -1.0004, "is −1.00 nats, the smallest of 1 case (-1.0004): less than -1."),
+    ],
+)
+def test_a_number_that_is_rounded_to_its_limit_has_more_digits(text: str, leak: float, ending: str) -> None:
+    assert check(text, run([leak])).explained.endswith(ending)
+
+
+def test_a_share_has_more_digits_too_and_its_interval_ends_at_all() -> None:
+    number = Number(50 / 499, None, "share of people", 499, n_shared=499)
+    said = bound_sentence(found_text("q", number), number, "<=", 0.1, is_within=False, holds=False)
+    assert said == "q is 10\u00a0% of 499 people (10.02\u00a0%): more than 10\u00a0%."
+    interval = check("leak.right >= 0.5", run([0.0] * 8, right=[1.0] * 7 + [0.2])).found.interval
+    assert interval is not None
+    assert interval[1] <= 1.0
+
+
+@pytest.mark.parametrize(
     ("text", "leaks", "holds"),
     [
         *(("leak.max <= 4", [1.0, 4.0], True), ("leak.max < 4", [1.0, 4.0], False)),

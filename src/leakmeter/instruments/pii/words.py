@@ -17,7 +17,7 @@ from leakmeter.instruments.pii.decoy_test import AT_RISK
 from leakmeter.instruments.pii.matching import DISTANCE
 from leakmeter.instruments.pii.result import PiiSummary, ProbedValues, SubjectSummary, ValueSummary
 from leakmeter.report import blocks as b
-from leakmeter.report.scale import NOT_MEASURED, nats_text, share_in, share_text
+from leakmeter.report.scale import NOT_MEASURED, nats_text, rounded_up, share_in, share_text
 from leakmeter.report.words import model_facts, span_of
 from leakmeter.stats.stats import items_for_share, share_told_apart
 
@@ -147,18 +147,18 @@ def grade(p: float) -> Grade:
 
 
 def p_cell(p: float | None) -> b.Cell:
-    """With three decimals, so that p never seems to pass a limit that it does not."""
+    """With three decimals, rounded up, so that p never seems to pass a limit that it does not."""
     if p is None or math.isnan(p):
         return None
     return b.Shaded(_p_digits(p), grade(p).heat)
 
 
 def _p_digits(p: float) -> str:
-    return "<\u00a00.001" if p < 0.001 else f"{p:.3f}"
+    return "<\u00a00.001" if p < 0.001 else rounded_up(p, 3)
 
 
 def p_text(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+    return "p < 0.001" if p < 0.001 else f"p = {float(rounded_up(p, 2 if p >= 0.1 else 3 if p >= 0.01 else 4)):.2g}"
 
 
 # ---- one value ------------------------------------------------------------------------------------------------------

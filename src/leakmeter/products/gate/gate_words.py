@@ -4,6 +4,7 @@ in lines for the terminal alone."""
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
@@ -22,6 +23,7 @@ _TOLD: Final = {"holds": "holds ", "broken": "BROKEN", "undecided": "UNDECIDED"}
 _ALLOWED: Final = {"<=": "allowed", "<": "allowed below", ">=": "asked for", ">": "asked for above"}
 _BEYOND: Final = {"<=": "more than", "<": "not below", ">=": "less than", ">": "not above"}
 _VALUE_AT_MOST: Final = 60
+_NO_NUMBER: Final = re.compile(r"[^\d.e-]")
 _ID_AT_MOST: Final = 40
 _MOST_CASES: Final = 3
 """Counts that were none, of those that a headline names."""
@@ -115,6 +117,7 @@ def bound_sentence(
 ) -> str:
     """`found` is a `found_text`. A bound that holds may ask for more than a value within it: for an interval, if it
     `has_interval`, which a number that is a lower bound does not show."""
+    found += _more_digits(number, limit, is_enough=is_within and operator in ("<=", ">="))
     if holds:
         return f"{found}: {_WITHIN[operator]} {_limit(number, limit)}, as asked."
     if not is_within:
@@ -128,6 +131,21 @@ def bound_sentence(
         within = f"{_WITHIN[operator]} {_limit(number, limit)}"
         return f"{found}: {within}, but {why} no interval to check; bound the {extreme} instead."
     return f"{found}: {_WITHIN[operator]} {_limit(number, limit)}, but not all of its interval."
+
+
+def _more_digits(number: Number, limit: float, *, is_enough: bool) -> str:
+    """' (5.0004)' of a number that is rounded to its limit; nothing where the limit `is_enough`, or it is infinite."""
+    times = 100.0 if number.unit.startswith(SHARE) else 1.0
+    value, text = number.value, (_percent if times > 1.0 else nats_text)(number.value)
+    if (
+        is_enough
+        or value == limit
+        or not math.isfinite(value)
+        or float(_NO_NUMBER.sub("", text.replace("−", "-"))) != limit * times
+    ):
+        return ""
+    digits = next(n for n in range(4, 18) if float(f"{value * times:.{n}g}") != limit * times)
+    return f" ({value * times:.{digits}g}\u00a0%)" if times > 1.0 else f" ({value:.{digits}g})"
 
 
 def undecided_sentence(found: str, number: Number, operator: str, limit: float, undecided: str) -> str:

@@ -13,7 +13,7 @@ from leakmeter.core.quantity import Check, Counterexample, Number
 from leakmeter.errors import UsageError
 from leakmeter.products.ledger.keys import shown
 from leakmeter.products.ledger.totals import DOCUMENT, SUBJECT, Book, Pair
-from leakmeter.report.scale import nats_text
+from leakmeter.report.scale import at_most_text, nats_text
 
 RECIPIENT: Final = "recipient"
 PER: Final = (DOCUMENT, f"{DOCUMENT},{RECIPIENT}", SUBJECT, f"{SUBJECT},{RECIPIENT}")
@@ -65,7 +65,7 @@ def check(book: Book, budget: Budget) -> tuple[list[Pair], list[Pair], Check]:
     scope = " to one recipient" if budget.by_recipient else " to all recipients together"
     exceed = "exceeds" if len(over) == 1 else "exceed"
     sentence = (
-        f"Answers reveal at most {nats_text(value)} nats of one {budget.kind}{scope}; the budget is "
+        f"Answers reveal at most {at_most_text(value)} nats of one {budget.kind}{scope}; the budget is "
         f"{nats_text(budget.nats)}{f': {len(over)} of {len(groups)} {exceed} it' if over else ''}."
     )
     n_allowed = sum(len(group.looks) for group in every) - sum(len(group.looks) for group in groups)
