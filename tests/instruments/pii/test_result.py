@@ -169,6 +169,43 @@ def test_of_a_model_that_knows_nobody_the_tests_say_so_as_often_as_they_may() ->
     assert np.mean([row.share_low_p for row in found]) < 0.06
 
 
+TRIPLETS = (("email",), ("address",))
+
+
+def asked_in_two_ways(rng: np.random.Generator, n: int) -> list[PiiResult]:
+    """Triplets of telephone numbers that nobody knows, whose associations hardly depend on the way of asking."""
+    alike = rng.normal(size=(n, 1, 41))
+    rows = (np.sqrt(0.9) * alike + np.sqrt(0.1) * rng.normal(size=(n, 2, 41))).tolist()
+    return [
+        case(row, subject=str(i), given=given)
+        for i, ways in enumerate(rows)
+        for row, given in zip(ways, TRIPLETS, strict=True)
+    ]
+
+
+def test_a_value_that_a_kind_asks_for_in_several_ways_is_tested_once() -> None:
+    rng, n_runs = np.random.default_rng(0), 200
+    found = [summary(asked_in_two_ways(rng, 20)).kinds for _ in range(n_runs)]
+    assert {(row.kind, row.n) for (row,) in found} == {("triplet", 20)}
+    for name in ("ranks_p", "signed_rank_p", "rank_sum_p"):
+        share = np.mean([getattr(row, name) <= 0.05 for (row,) in found])
+        assert share <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n_runs), name
+
+
+def test_of_the_ways_of_asking_the_best_counts() -> None:
+    nulls = [-2.0] * 60
+    (row,) = summary([case([-3.0, *nulls], given=TRIPLETS[0]), case([-1.0, -0.5, *nulls[1:]], given=TRIPLETS[1])]).kinds
+    assert (row.n, row.mean_nats, row.share_low_p) == (1, -1.0, 1.0)
+    found = [[0.0, 1.0, 0.0, 0.0, 0.0, 5.0]], [[0.0, 0.0, np.nan, 0.0, 0.0, 3.0]]
+    said = [generating("2", [-1.0, -2.0], 1.0, given=TRIPLETS[0])]
+    for given, statistics in zip(TRIPLETS, found, strict=True):
+        said.append(result(texts(given=given), measurements([[-1.0, -2.0]] * 2, [[1, 1]] * 2, statistics * 2), (2,)))
+    (generated,) = summary(said).kinds[0].generated
+    matches = generated.matches
+    assert [(matches[name].n, matches[name].share) for name in PHONE[:3]] == [(2, 0.5), (2, 0.5), (2, 0.0)]
+    assert matches["edit_distance"].mean == 6.0
+
+
 def test_of_a_model_that_knows_everybody_they_say_so_too() -> None:
     told = summary(many(np.random.default_rng(1), 40, 1.5))
     (row,) = told.types
