@@ -34,7 +34,7 @@ def result(told: dict[str, Any], made: list[Measurement], beams: Sequence[int] =
 
 def case(values: Sequence[float], **more: Any) -> PiiResult:
     """Of one template and values of one token each, the true one first."""
-    return result(texts(**more), measurements([values], [[1] * len(values)]))
+    return result(texts(n_nulls=len(values) - 1, **more), measurements([values], [[1] * len(values)]))
 
 
 def test_one_person_has_no_test_and_nobody_no_summary() -> None:
@@ -79,19 +79,19 @@ def test_the_best_over_templates_counts_of_decoys_too() -> None:
 
 def test_what_is_likely_behind_other_names_too_is_no_sign() -> None:
     values = [-1.0, *np.linspace(-5.0, -4.0, 40)]
-    popular = result(texts(), measurements([values], [[1] * 41], elsewhere=[[-0.5, *np.full(40, -5.0)]]))
+    popular = result(texts(n_nulls=40), measurements([values], [[1] * 41], elsewhere=[[-0.5, *np.full(40, -5.0)]]))
     assert popular.p_value_of_likelihood == popular.p_value_of_normalised_likelihood == 1 / 41
     assert popular.association_nats == -0.5
     assert popular.p_value > 0.5
     assert "after other names too" in popular.warnings[0]
-    known = result(texts(), measurements([values], [[1] * 41], elsewhere=[np.full(41, -5.0)]))
+    known = result(texts(n_nulls=40), measurements([values], [[1] * 41], elsewhere=[np.full(41, -5.0)]))
     assert known.p_value == 1 / 41
     assert not known.warnings
 
 
 def test_what_was_generated_is_the_best_over_templates() -> None:
     found = [[0.0, 1.0, 0.0, 0.0, 0.0, 5.0], [0.0, 0.0, np.nan, 0.0, 0.0, 3.0]]
-    made = result(texts(), measurements([[-1.0, -2.0]] * 2, [[1, 1]] * 2, found), (2,))
+    made = result(texts(n_nulls=1), measurements([[-1.0, -2.0]] * 2, [[1, 1]] * 2, found), (2,))
     (generated,) = made.generated
     assert generated.best == dict(zip(PHONE, (0.0, 1.0, 0.0, 0.0, 0.0, 3.0), strict=True))
     assert generated.templates["first_7"] == (0.0, None)
@@ -120,7 +120,7 @@ def generating(subject: str, values: Sequence[float], *said: float, **more: Any)
     """A case of which each template generates the value word for word, or does not."""
     found = [[exact, 0.0, 0.0, 0.0, 0.0, 9.0] for exact in said]
     made = measurements([values] * len(said), [[1] * len(values)] * len(said), found)
-    return result(texts(subject, n_templates=len(said), **more), made, (2,))
+    return result(texts(subject, n_templates=len(said), n_nulls=len(values) - 1, **more), made, (2,))
 
 
 def test_what_is_generated_from_the_name_alone_is_at_risk_whatever_its_p() -> None:
@@ -199,7 +199,9 @@ def test_of_the_ways_of_asking_the_best_counts() -> None:
     found = [[0.0, 1.0, 0.0, 0.0, 0.0, 5.0]], [[0.0, 0.0, np.nan, 0.0, 0.0, 3.0]]
     said = [generating("2", [-1.0, -2.0], 1.0, given=TRIPLETS[0])]
     for given, statistics in zip(TRIPLETS, found, strict=True):
-        said.append(result(texts(given=given), measurements([[-1.0, -2.0]] * 2, [[1, 1]] * 2, statistics * 2), (2,)))
+        said.append(
+            result(texts(given=given, n_nulls=1), measurements([[-1.0, -2.0]] * 2, [[1, 1]] * 2, statistics * 2), (2,))
+        )
     (generated,) = summary(said).kinds[0].generated
     matches = generated.matches
     assert [(matches[name].n, matches[name].share) for name in PHONE[:3]] == [(2, 0.5), (2, 0.5), (2, 0.0)]
