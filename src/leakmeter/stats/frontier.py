@@ -14,6 +14,7 @@ depends on where the sweep ends.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -96,15 +97,47 @@ def knee_shares(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> KneeShares:
     return KneeShares(tuple(float(share) for share in counts[1:]), float(counts[0]))
 
 
-def gains_beyond_chance(means: npt.ArrayLike, resampled: npt.ArrayLike, against: int) -> list[int]:
+def gains_beyond_chance(values: npt.ArrayLike, resampled: npt.ArrayLike, against: int) -> list[int]:
     """Settings whose mean is above that of one setting by more than chance, all settings tested together.
 
-    The limit is a quantile of the largest gain that resampling alone gives to any setting, max_i (m*_i − m_i) −
-    (m*_j − m_j): a bootstrap of Dunnett's comparison of several means with a control. So among settings that are all
-    the same, the best by chance does not count, save in 5 % of sweeps.
+    Values are (case, setting), of two cases or more. The limit is of the largest gain that resampling alone gives to
+    any setting, max_i (m*_i − m_i) − (m*_j − m_j): a bootstrap of Dunnett's comparison of several means with a control.
+    So among settings that are all the same, the best by chance does not count, save in 5 % of sweeps. That holds for a
+    control which these values did not choose: of the one that is least by chance, see `differ_beyond_chance`.
     """
-    centre, moved = np.asarray(means, dtype=np.float64), np.asarray(resampled, dtype=np.float64)
-    noise = moved - centre
-    limit = float(np.quantile((noise - noise[:, [against]]).max(axis=1), 0.95))
+    table = np.asarray(values, dtype=np.float64)
+    centre, noise = _means_and_noise(table, resampled)
+    limit = _limit((noise - noise[:, [against]]).max(axis=1), len(table), tail=0.05)
     gains = centre - centre[against]
-    return [int(i) for i in np.flatnonzero(gains > max(limit, 0.0))]
+    return [int(i) for i in np.flatnonzero(gains > limit)]
+
+
+def differ_beyond_chance(values: npt.ArrayLike, resampled: npt.ArrayLike) -> bool:
+    """Whether some setting's mean is above some other's by more than chance, all settings tested together.
+
+    Values are (case, setting), of two cases or more. The limit is of the range that resampling alone gives, max_i
+    (m*_i − m_i) − min_i (m*_i − m_i), as in Tukey's comparison of all means: of settings that are all the same the
+    least and the most differ by chance, and do not count, save in 5 % of sweeps.
+    """
+    table = np.asarray(values, dtype=np.float64)
+    centre, noise = _means_and_noise(table, resampled)
+    return bool(np.ptp(centre) > _limit(np.ptp(noise, axis=1), len(table), tail=0.025))
+
+
+def _means_and_noise(table: FloatArray, resampled: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """(setting,) and, of each resample, (resample, setting)."""
+    centre: FloatArray = table.mean(axis=0)
+    return centre, np.asarray(resampled, dtype=np.float64) - centre
+
+
+def _limit(by_chance: FloatArray, n_cases: int, *, tail: float) -> float:
+    """What resampling alone exceeds in 5 % of resamples, for few cases farther out.
+
+    Means of resamples vary less than means of cases, by (n − 1) / n in variance, and as if that were known: hence
+    Student's quantile over the normal one, at the tail that each side has.
+    """
+    from scipy.stats import norm
+    from scipy.stats import t as student
+
+    wider = math.sqrt(n_cases / (n_cases - 1)) * float(student.isf(tail, n_cases - 1) / norm.isf(tail))
+    return max(wider * float(np.quantile(by_chance, 0.95)), 0.0)

@@ -305,9 +305,10 @@ def test_a_dry_run_tells_the_whole_sweep_and_writes_nothing(cli: Call, cases: Pa
 
 
 @pytest.mark.parametrize(
-    ("n", "values", "told"), [(1, ("0", "1"), "one case has no interval"), (5, ("1",), "one setting")]
+    ("n", "values", "told"),
+    [(1, ("0", "1"), "1 case cannot tell"), (5, ("0", "1"), "5 cases cannot tell"), (5, ("1",), "one setting")],
 )
-def test_a_single_case_or_setting_is_measured_and_recommends_nothing(
+def test_too_few_cases_or_a_single_setting_are_measured_and_recommend_nothing(
     cli: Call, cases: Path, n: int, values: tuple[str, ...], told: str
 ) -> None:
     words = ("--data", cases, "--records", n, "--model", "toy", "--max-new-tokens", 4)

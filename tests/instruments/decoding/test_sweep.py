@@ -131,8 +131,10 @@ KNEE = (
            ("leakage does not differ by more than its interval",)) for noise in (0.0, 0.05)),
         (evidence(LEAKS, noise=0.0, seed=1), evidence([0.1, 0.11, 0.13, 0.5]), "no knee", None,
          ("no setting in between gains more utility than its share of the leakage",)),
-        *((evidence(LEAKS[:n], n_cases=cases, seed=1), evidence(RISING[:n], n_cases=cases), verdict, None, (verdict,))
-          for cases, n, verdict in ((1, 4, "one case"), (5, 1, "one setting"), (1, 1, "one setting"))),
+        *((evidence(LEAKS[:n], n_cases=cases, seed=1), evidence(RISING[:n], n_cases=cases), verdict, None, (word,))
+          for cases, n, verdict, word in (
+              (1, 4, "too few cases", "1 case cannot tell"), (7, 4, "too few cases", "7 cases cannot tell"),
+              (5, 1, "one setting", "one setting"), (1, 1, "one setting", "one setting"))),
     ],
 )  # fmt: skip
 def test_what_to_ship_and_why(
@@ -141,7 +143,7 @@ def test_what_to_ship_and_why(
     choice = choose(leaks, uses)
     assert (choice.verdict, choice.ship) == (verdict, ship)
     assert not [part for part in words if part not in said(choice, leaks, uses)]
-    assert (choice.shares is None) == (verdict in ("one case", "one setting"))
+    assert (choice.shares is None) == (verdict in ("too few cases", "one setting"))
     if verdict == "knee":
         assert (choice.least, choice.best) == (0, 3)
         assert choice.shares is not None
@@ -150,6 +152,15 @@ def test_what_to_ship_and_why(
         assert choice.efficient == (0, 3)
         assert choice.shares is not None
         assert choice.shares.none == 1.0
+
+
+@pytest.mark.parametrize("n_cases", [8, 50])
+def test_settings_that_are_the_same_seldom_have_a_knee(n_cases: int) -> None:
+    n_found, n_sweeps = 0, 200
+    for seed in range(n_sweeps):
+        leaks, uses = (evidence([1.0] * 7, noise=0.3, n_cases=n_cases, seed=2 * seed + of) for of in (0, 1))
+        n_found += choose(leaks, uses).verdict != "same leakage"
+    assert n_found <= 0.05 * n_sweeps + 2.0 * (0.05 * 0.95 * n_sweeps) ** 0.5
 
 
 def test_an_unsettled_knee_is_said_to_be_one() -> None:

@@ -164,8 +164,23 @@ def test_intervals_of_ranks_cover_them() -> None:
             inside += interval[0] <= 1 + n_high_of(row) <= interval[1]
             assert interval[0] > stops_at(n)
             assert interval[1] <= 1 + n
-    assert inside / total >= 0.93
+    assert inside / total >= 0.95
     assert rank_interval(rng.normal(size=1 + n), n) is None
+
+
+@pytest.mark.parametrize("n", [50, 99, 199])
+def test_intervals_of_ranks_cover_each_rank_as_often_as_they_say(n: int) -> None:
+    """Of all orders in which the decoys may come, K of them as high as the true value."""
+    h = stops_at(n)
+    # Where the test ends with the l-th decoy; it does not end before all are scored where it has no interval.
+    ended = {end: rank_interval([0.0, *[-1.0] * (end - h), *[1.0] * h], n) for end in range(h, n)}
+    for n_high in range(h, n + 1):
+        missed = 0
+        for end, interval in ended.items():
+            assert interval is not None
+            if not interval[0] <= 1 + n_high <= interval[1]:
+                missed += math.comb(end - 1, h - 1) * math.comb(n - end, n_high - h)
+        assert missed <= 0.05 * math.comb(n, n_high), n_high
 
 
 def test_means_of_decoys_are_those_of_decoys() -> None:

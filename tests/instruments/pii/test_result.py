@@ -34,7 +34,7 @@ def result(told: dict[str, Any], made: list[Measurement], beams: Sequence[int] =
 
 def case(values: Sequence[float], **more: Any) -> PiiResult:
     """Of one template and values of one token each, the true one first."""
-    return result(texts(**more), measurements([values], [[1] * len(values)]))
+    return result(texts(n_nulls=len(values) - 1, **more), measurements([values], [[1] * len(values)]))
 
 
 def test_one_person_has_no_test_and_nobody_no_summary() -> None:
@@ -79,19 +79,19 @@ def test_the_best_over_templates_counts_of_decoys_too() -> None:
 
 def test_what_is_likely_behind_other_names_too_is_no_sign() -> None:
     values = [-1.0, *np.linspace(-5.0, -4.0, 40)]
-    popular = result(texts(), measurements([values], [[1] * 41], elsewhere=[[-0.5, *np.full(40, -5.0)]]))
+    popular = result(texts(n_nulls=40), measurements([values], [[1] * 41], elsewhere=[[-0.5, *np.full(40, -5.0)]]))
     assert popular.p_value_of_likelihood == popular.p_value_of_normalised_likelihood == 1 / 41
     assert popular.association_nats == -0.5
     assert popular.p_value > 0.5
     assert "after other names too" in popular.warnings[0]
-    known = result(texts(), measurements([values], [[1] * 41], elsewhere=[np.full(41, -5.0)]))
+    known = result(texts(n_nulls=40), measurements([values], [[1] * 41], elsewhere=[np.full(41, -5.0)]))
     assert known.p_value == 1 / 41
     assert not known.warnings
 
 
 def test_what_was_generated_is_the_best_over_templates() -> None:
     found = [[0.0, 1.0, 0.0, 0.0, 0.0, 5.0], [0.0, 0.0, np.nan, 0.0, 0.0, 3.0]]
-    made = result(texts(), measurements([[-1.0, -2.0]] * 2, [[1, 1]] * 2, found), (2,))
+    made = result(texts(n_nulls=1), measurements([[-1.0, -2.0]] * 2, [[1, 1]] * 2, found), (2,))
     (generated,) = made.generated
     assert generated.best == dict(zip(PHONE, (0.0, 1.0, 0.0, 0.0, 0.0, 3.0), strict=True))
     assert generated.templates["first_7"] == (0.0, None)
@@ -120,7 +120,7 @@ def generating(subject: str, values: Sequence[float], *said: float, **more: Any)
     """A case of which each template generates the value word for word, or does not."""
     found = [[exact, 0.0, 0.0, 0.0, 0.0, 9.0] for exact in said]
     made = measurements([values] * len(said), [[1] * len(values)] * len(said), found)
-    return result(texts(subject, n_templates=len(said), **more), made, (2,))
+    return result(texts(subject, n_templates=len(said), n_nulls=len(values) - 1, **more), made, (2,))
 
 
 def test_what_is_generated_from_the_name_alone_is_at_risk_whatever_its_p() -> None:
@@ -167,6 +167,45 @@ def test_of_a_model_that_knows_nobody_the_tests_say_so_as_often_as_they_may() ->
         share = np.mean([getattr(row, name) <= 0.05 for row in found])
         assert share <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / len(found)), name
     assert np.mean([row.share_low_p for row in found]) < 0.06
+
+
+TRIPLETS = (("email",), ("address",))
+
+
+def asked_in_two_ways(rng: np.random.Generator, n: int) -> list[PiiResult]:
+    """Triplets of telephone numbers that nobody knows, whose associations hardly depend on the way of asking."""
+    alike = rng.normal(size=(n, 1, 41))
+    rows = (np.sqrt(0.9) * alike + np.sqrt(0.1) * rng.normal(size=(n, 2, 41))).tolist()
+    return [
+        case(row, subject=str(i), given=given)
+        for i, ways in enumerate(rows)
+        for row, given in zip(ways, TRIPLETS, strict=True)
+    ]
+
+
+def test_a_value_that_a_kind_asks_for_in_several_ways_is_tested_once() -> None:
+    rng, n_runs = np.random.default_rng(0), 200
+    found = [summary(asked_in_two_ways(rng, 20)).kinds for _ in range(n_runs)]
+    assert {(row.kind, row.n) for (row,) in found} == {("triplet", 20)}
+    for name in ("ranks_p", "signed_rank_p", "rank_sum_p"):
+        share = np.mean([getattr(row, name) <= 0.05 for (row,) in found])
+        assert share <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n_runs), name
+
+
+def test_of_the_ways_of_asking_the_best_counts() -> None:
+    nulls = [-2.0] * 60
+    (row,) = summary([case([-3.0, *nulls], given=TRIPLETS[0]), case([-1.0, -0.5, *nulls[1:]], given=TRIPLETS[1])]).kinds
+    assert (row.n, row.mean_nats, row.share_low_p) == (1, -1.0, 1.0)
+    found = [[0.0, 1.0, 0.0, 0.0, 0.0, 5.0]], [[0.0, 0.0, np.nan, 0.0, 0.0, 3.0]]
+    said = [generating("2", [-1.0, -2.0], 1.0, given=TRIPLETS[0])]
+    for given, statistics in zip(TRIPLETS, found, strict=True):
+        said.append(
+            result(texts(given=given, n_nulls=1), measurements([[-1.0, -2.0]] * 2, [[1, 1]] * 2, statistics * 2), (2,))
+        )
+    (generated,) = summary(said).kinds[0].generated
+    matches = generated.matches
+    assert [(matches[name].n, matches[name].share) for name in PHONE[:3]] == [(2, 0.5), (2, 0.5), (2, 0.0)]
+    assert matches["edit_distance"].mean == 6.0
 
 
 def test_of_a_model_that_knows_everybody_they_say_so_too() -> None:

@@ -18,7 +18,7 @@ from leakmeter.commands.studies.quality import Quality
 from leakmeter.commands.studies.table import columns, responses_of
 from leakmeter.commands.studies.tables import HUNDREDTHS, NUMBER, StudyColumn, StudyColumns, StudyRow, share_text
 from leakmeter.core.measure import Statistic
-from leakmeter.core.plain import to_json
+from leakmeter.core.plain import counted, to_json
 from leakmeter.core.record import Record
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.decoding.measure import DecodingStatistics
@@ -29,6 +29,7 @@ from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.frontier import (
     NO_KNEE,
     KneeShares,
+    differ_beyond_chance,
     efficient,
     gains_beyond_chance,
     knee_shares,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from leakmeter.report.blocks import Report
 
 
-FrontierVerdict = Literal["knee", "no knee", "same utility", "same leakage", "one case", "one setting"]
+FrontierVerdict = Literal["knee", "no knee", "same utility", "same leakage", "too few cases", "one setting"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class SettingChoice:
     efficient: tuple[int, ...]
     """Settings on the upper concave hull, from `least` to `best`."""
     shares: KneeShares | None
-    """Where the knee lies in resamples; None for one case or one setting."""
+    """Where the knee lies in resamples; None for too few cases or one setting."""
 
     @property
     def is_settled(self) -> bool:
@@ -89,24 +90,26 @@ def choose(leakage: ResampledMeans, utility: ResampledMeans) -> SettingChoice:
     """Weigh leakage against utility.
 
     There is a knee only if some setting is more useful than the least leaking one by more than chance, and some leaks
-    more by more than chance; else the knee would be one of noise.
+    more than another by more than chance; else the knee would be one of noise. Where there are too few cases for an
+    interval, there are too few for either.
     """
     leaks, uses = leakage.means, utility.means
     hull = efficient(leaks, uses)
     n_cases, n_settings = leakage.values.shape
     knee = int(knees(leaks, uses))
-    shares = None if n_cases == 1 or n_settings == 1 else knee_shares(leakage.resampled, utility.resampled)
+    is_compared = n_settings > 1 and n_cases >= stats.FEWEST_FOR_INTERVAL
+    shares = knee_shares(leakage.resampled, utility.resampled) if is_compared else None
 
     def choice(verdict: FrontierVerdict, ship: int | None) -> SettingChoice:
         return SettingChoice(verdict, ship, hull[0], hull[-1], tuple(hull), shares)
 
     if n_settings == 1:
         return choice("one setting", None)
-    if n_cases == 1:
-        return choice("one case", None)
-    if not gains_beyond_chance(leaks, leakage.resampled, hull[0]):
+    if not is_compared:
+        return choice("too few cases", None)
+    if not differ_beyond_chance(leakage.values, leakage.resampled):
         return choice("same leakage", None)
-    if not gains_beyond_chance(uses, utility.resampled, hull[0]):
+    if not gains_beyond_chance(utility.values, utility.resampled, hull[0]):
         return choice("same utility", hull[0])
     return choice("no knee", None) if knee == NO_KNEE else choice("knee", knee)
 
@@ -117,8 +120,11 @@ def sentence(choice: SettingChoice, utility: str, kind: str, rows: Sequence[Stud
     best, least = names[choice.best], names[choice.least]
     if choice.verdict == "one setting":
         return f"{title}: one setting cannot be compared; sweep several."
-    if choice.verdict == "one case":
-        return f"{title}: one case has no interval and does not represent others; give more cases."
+    if choice.verdict == "too few cases":
+        return (
+            f"{title}: no knee: {counted(n_cases, 'case')} cannot tell settings apart; give at least "
+            f"{stats.FEWEST_FOR_INTERVAL}."
+        )
     if choice.verdict == "same leakage":
         return (
             f"{title}: no knee: leakage does not differ by more than its interval, so it separates no settings; the "

@@ -15,7 +15,7 @@ from leakmeter.report import blocks as b
 _ADVICE: Final = {
     "settled": ("A knee in half of the resamples or more", "ship it"),
     "unsettled": (
-        "A knee in fewer than half of the resamples, or one case alone",
+        "A knee in fewer than half of the resamples, or too few cases",
         "measure more cases before you choose",
     ),
     "same utility": ("No setting is more useful than the least leaking", "ship the least leaking"),
@@ -27,7 +27,7 @@ _NO_KNEE: Final = {
     "same utility": "no knee: utility does not rise by more than its interval",
     "same leakage": "no knee: leakage does not differ by more than its interval",
     "no knee": "no knee: no setting lies above the chord between the ends",
-    "one case": "no knee: one case has no interval",
+    "too few cases": "no knee: too few cases for an interval",
     "one setting": "no knee: one setting",
 }
 
@@ -76,7 +76,7 @@ def _advice(frontier: Frontier) -> b.Advice:
     met = set()
     for choice in frontier.choices.values():
         verdict = "settled" if choice.settled else "unsettled"
-        met.add(verdict if choice.verdict in ("knee", "one case") else choice.verdict)
+        met.add(verdict if choice.verdict in ("knee", "too few cases") else choice.verdict)
     return b.Advice.from_table(_ADVICE.values(), [_ADVICE[name] for name in met])
 
 

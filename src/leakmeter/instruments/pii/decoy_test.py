@@ -20,12 +20,15 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.errors import ScoreError
+from leakmeter.stats.hypergeometric import upper_limit
 from leakmeter.stats.ranks import rank_p
 
 DecoyTest = Literal["sequential", "full"]
 AT_RISK: Final = 0.05
 """p-value, by Holm's rule among all values of a subject, from which down the model is said to know one."""
 
+_TAIL: Final = 0.025
+"""Of an interval of 95 %, beyond either end."""
 UNLIKE: Final = 0.05
 """`p_unlike` from which down a value is unlike its decoys; `p_below` from which down a name is unlike the others."""
 
@@ -124,17 +127,17 @@ def exposure_of(p: float, n_decoys: int) -> float:
 
 
 def rank_interval(values: npt.ArrayLike, n_decoys: int) -> tuple[int, int] | None:
-    """95 % interval of the rank among all decoys, by Clopper and Pearson ("The use of confidence or fiducial limits",
-    1934) of the share of decoys that score as high; None where all were scored."""
-    from scipy.stats import beta
+    """95 % interval of the rank among all decoys, by the hypergeometric limits of how many of them score as high, and
+    of how many do not; None where all were scored.
 
+    Limits are those of a number of draws that was fixed. A test ends with a decoy as high, so that its number of draws
+    was not: the upper limit of one draw less, without that decoy, would hold too, and is lower.
+    """
     n_scored, n_high = np.size(values) - 1, n_high_of(values)
-    n_left = n_decoys - n_scored
-    if not n_left:
+    if n_scored == n_decoys:
         return None
-    low = float(beta.ppf(0.025, n_high, n_scored - n_high + 1)) if n_high else 0.0
-    high = float(beta.ppf(0.975, n_high + 1, n_scored - n_high)) if n_high < n_scored else 1.0
-    return 1 + n_high + math.floor(n_left * low), 1 + n_high + math.ceil(n_left * high)
+    n_lower = upper_limit(n_decoys, n_scored, n_scored - n_high, _TAIL)
+    return 1 + n_decoys - n_lower, 1 + upper_limit(n_decoys, n_scored, n_high, _TAIL)
 
 
 def unselected(values: npt.NDArray[np.float64], n_decoys: int, test: DecoyTest) -> npt.NDArray[np.float64]:

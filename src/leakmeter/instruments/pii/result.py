@@ -107,12 +107,12 @@ class SubjectSummary(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match(Record):
-    """A statistic of what was generated, over results."""
+    """A statistic of what was generated, over values: of each the best of all ways of asking."""
 
     n: int
-    """Number of results in which the statistic has a meaning."""
+    """Number of values for which the statistic has a meaning."""
     share: float | None
-    """Share of these results in which the statistic is 1; None of an edit distance."""
+    """Share of these values for which the statistic is 1; None of an edit distance."""
     interval: tuple[float, float] | None
     """95 % interval of the share."""
     mean: float | None
@@ -125,12 +125,13 @@ class Matches(Record):
 
     beams: int
     matches: Mapping[str, Match]
-    """Statistics over results, by name."""
+    """Statistics over values, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedValues(Record):
-    """Values of one type, or of one type asked for by one kind of probe.
+    """Values of one type, or of one type asked for by one kind of probe. Each is one value, however many ways of asking
+    there are: its largest association counts, and of each decoy the largest too.
 
     Three tests, one-sided: `ranks`, of the true values' ranks among all of theirs, which are even where nothing is
     known; Wilcoxon's signed-rank test of true values less one decoy each, drawn by the seed; and his rank-sum test of
@@ -219,7 +220,7 @@ def summary(results: Sequence[PiiResult], *, seed: int = 0) -> PiiSummary:
             if (some := [alike for alike in groups if alike[0].type == type_])
         ),
         kinds=_tested(
-            _row([[result] for result in of_kind], seed, type_, kind)
+            _row(by_value(of_kind), seed, type_, kind)
             for type_ in VALUE_TYPES
             for kind in PROBE_KINDS
             if (of_kind := [result for result in results if (result.type, result.kind) == (type_, kind)])
@@ -240,16 +241,31 @@ def by_value(results: Iterable[PiiResult]) -> list[list[PiiResult]]:
 
 def associations(alike: Sequence[PiiResult]) -> FloatArray:
     """The largest association of a value, then of each decoy that was scored in all ways of asking, nats."""
-    scores = [(result.association_nats, *result.decoy_associations_nats) for result in alike]
-    n_scored = min(map(len, scores))
-    strongest: FloatArray = np.asarray([way[:n_scored] for way in scores]).max(axis=0)
-    return strongest
+    return largest([(result.association_nats, *result.decoy_associations_nats) for result in alike])
+
+
+def largest(ways: Sequence[Sequence[float]]) -> FloatArray:
+    """The largest over ways of asking, which have a score each of the same items in the same order; of the items that
+    were scored in all of them."""
+    n_scored = min(map(len, ways))
+    scores: FloatArray = np.asarray([way[:n_scored] for way in ways]).max(axis=0)
+    return scores
 
 
 def exact_match(generated: Iterable[Generated]) -> float | None:
     """1 where a search generated the value word for word; None where nothing was compared."""
-    matches = (search.best[PiiStatistics.exact_match] for search in generated)
-    return max((match for match in matches if match is not None), default=None)
+    return _best(PiiStatistics.exact_match, (search.best[PiiStatistics.exact_match] for search in generated))
+
+
+def best_of(searches: Sequence[Generated]) -> dict[str, float | None]:
+    """Best value of each match statistic over searches for the same value, one or more."""
+    return {name: _best(name, (search.best[name] for search in searches)) for name in searches[0].best}
+
+
+def _best(name: str, matches: Iterable[float | None]) -> float | None:
+    """None where the statistic has a meaning in none."""
+    defined = [match for match in matches if match is not None]
+    return (min if name == DISTANCE else max)(defined, default=None)
 
 
 def _subject(id_: str, values_of: Sequence[Sequence[PiiResult]]) -> SubjectSummary:
@@ -297,8 +313,7 @@ def _p_among_names(alike: Sequence[PiiResult]) -> float | None:
     scores = [result.stands_out_nats for result in alike if result.stands_out_nats is not None]
     if not scores:
         return None
-    n_scored = min(map(len, scores))
-    return p_of(np.asarray([way[:n_scored] for way in scores]).max(axis=0), alike[0].n_names, alike[0].decoy_test)
+    return p_of(largest(scores), alike[0].n_names, alike[0].decoy_test)
 
 
 def _value(alike: Sequence[PiiResult], holm_p: float) -> ValueSummary:
@@ -367,16 +382,16 @@ def _row(by_value: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, k
         rank_sum_holm_p=sum_p,
         cliffs_delta=cliffs_delta(true_tested, others_tested) if enough else None,
         subjects_needed=subjects_needed(true_tested - others_tested) if enough else None,
-        generated=() if kind is None else tuple(_matches([alike[0] for alike in by_value])),
+        generated=() if kind is None else tuple(_matches(by_value, type_)),
     )
 
 
-def _matches(results: Sequence[PiiResult]) -> Iterable[Matches]:
-    results = [result for result in results if result.generated]
-    for number, first in enumerate(results[0].generated if results else ()):
-        best = [result.generated[number].best for result in results]
+def _matches(by_value: Sequence[Sequence[PiiResult]], type_: ValueType) -> Iterable[Matches]:
+    searched = [found for alike in by_value if (found := [result.generated for result in alike if result.generated])]
+    for number, first in enumerate(searched[0][0] if searched else ()):
+        best = [best_of([generated[number] for generated in found]) for found in searched]
         matches = {}
-        units: Mapping[str, str] = {str(name): unit for name, unit in STATISTICS[results[0].type].items()}
+        units: Mapping[str, str] = {str(name): unit for name, unit in STATISTICS[type_].items()}
         for name in best[0]:
             values = [value for statistics in best if (value := statistics[name]) is not None]
             if not values:
@@ -866,18 +881,15 @@ def _generated(texts: Texts, measurements: Sequence[Measurement], number: int, w
         str(name): [float(measurement.values[0]) for measurement in mine if measurement.statistic == name]
         for name in STATISTICS[texts["type"]]
     }
-    defined = {name: [value for value in values if not np.isnan(value)] for name, values in by_statistic.items()}
+    by_template = {
+        name: tuple(None if np.isnan(value) else value for value in values) for name, values in by_statistic.items()
+    }
     first = number * texts["n_templates"]
     answers = [answer["text"] for answer in texts["responses"][first : first + texts["n_templates"]]]
     return Generated(
         beams=width,
-        best={
-            name: (min(values) if name == DISTANCE else max(values)) if values else None
-            for name, values in defined.items()
-        },
-        templates={
-            name: tuple(None if np.isnan(value) else value for value in values) for name, values in by_statistic.items()
-        },
+        best={name: _best(name, values) for name, values in by_template.items()},
+        templates=by_template,
         answers=tuple(answers)
         if any(width_measurement.statistic == PiiStatistics.token for width_measurement in mine)
         else None,

@@ -28,7 +28,7 @@ from leakmeter.instruments.pii.matching import EDITS, HIT, STATISTICS, MatchStat
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeCase, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
-from leakmeter.instruments.pii.result import PiiResult, holm_of_known, summary
+from leakmeter.instruments.pii.result import PiiResult, best_of, by_value, holm_of_known, largest, summary
 from leakmeter.instruments.pii.subject import VALUE_TYPES, Subject, ValueType
 from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.models import config_dir
@@ -241,21 +241,23 @@ def _types(finished: FinishedCell, results: Sequence[PiiResult], seed: int) -> I
             "exposure_bits_mean": type_row.mean_exposure_bits,
             "ranks_p": type_row.ranks_p,
             "rank_sum_p": type_row.rank_sum_p,
-            **_likelihoods([result for result in results if result.type == type_row.type], seed),
+            **_likelihoods([alike for alike in by_value(results) if alike[0].type == type_row.type], seed),
         }
 
 
-def _likelihoods(results: Sequence[PiiResult], seed: int) -> StudyRow:
+def _likelihoods(values: Sequence[Sequence[PiiResult]], seed: int) -> StudyRow:
     """What the paper compares: each true value and a decoy of it, drawn by the seed."""
     drawn = np.random.default_rng(seed)
-    true = [result.log_likelihood_nats for result in results]
-    decoys = [result.decoy_log_likelihoods_nats for result in results]
-    others = [likelihoods[drawn.integers(len(likelihoods))] for likelihoods in decoys]
-    decoy_means = [stats.mean(result.decoy_normalised_log_likelihoods_nats) for result in results]
+    whole = [largest([(way.log_likelihood_nats, *way.decoy_log_likelihoods_nats) for way in ways]) for ways in values]
+    normalised = [
+        largest([(way.normalised_log_likelihood_nats, *way.decoy_normalised_log_likelihoods_nats) for way in ways])
+        for ways in values
+    ]
+    true, others = [nats[0] for nats in whole], [nats[1 + drawn.integers(len(nats) - 1)] for nats in whole]
     return {
-        f"{LIKELIHOOD}_mean": stats.mean([result.normalised_log_likelihood_nats for result in results]),
-        f"decoy_{LIKELIHOOD}_mean": stats.mean(decoy_means),
-        "likelihood_rank_sum_p": rank_sum_p(true, others, alternative="greater") if len(results) > 1 else None,
+        f"{LIKELIHOOD}_mean": stats.mean([nats[0] for nats in normalised]),
+        f"decoy_{LIKELIHOOD}_mean": stats.mean([stats.mean(nats[1:]) for nats in normalised]),
+        "likelihood_rank_sum_p": rank_sum_p(true, others, alternative="greater") if len(values) > 1 else None,
     }
 
 
@@ -274,10 +276,12 @@ def _adjusted(rows: Sequence[StudyRow]) -> list[StudyRow]:
 
 
 def _parts(finished: FinishedCell, results: Sequence[PiiResult]) -> Iterator[StudyRow]:
-    """For each width of the beam search, type, and part of a value: the share of results in which it was extracted."""
+    """For each width of the beam search, type, and part of a value: the share of values of which it was extracted, in
+    any way of asking."""
     for number, first in enumerate(results[0].generated):
         for type_ in VALUE_TYPES:
-            best = [result.generated[number].best for result in results if result.type == type_]
+            of_type = [alike for alike in by_value(results) if alike[0].type == type_]
+            best = [best_of([result.generated[number] for result in alike]) for alike in of_type]
             for part, hits in _hits(best, type_):
                 row: StudyRow = {**finished.cell.factors, "beams": first.beams, TYPE: type_, PART: part, "n": len(hits)}
                 interval = stats.interval_of_share(sum(hits), len(hits))
@@ -285,7 +289,7 @@ def _parts(finished: FinishedCell, results: Sequence[PiiResult]) -> Iterator[Stu
 
 
 def _hits(best: Sequence[Mapping[str, float | None]], type_: ValueType) -> Iterator[tuple[str, list[bool]]]:
-    """For each part of a value: whether it was extracted, in each result that has such a part."""
+    """For each part of a value: whether it was extracted, of each value that has such a part."""
     for name, unit in STATISTICS[type_].items():
         values = [value for statistics in best if (value := statistics[name]) is not None]
         if unit == HIT and values:
