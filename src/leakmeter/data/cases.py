@@ -49,7 +49,15 @@ from leakmeter.data.mapping import (
 from leakmeter.data.named import DatasetRecord
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
-from leakmeter.data.proposed import ROLES, contexts_among, other_contexts, proposed_cases, proposed_mapping, text_paths
+from leakmeter.data.proposed import (
+    ROLES,
+    answers_beside,
+    contexts_among,
+    other_contexts,
+    proposed_cases,
+    proposed_mapping,
+    text_paths,
+)
 from leakmeter.data.recipients import RECIPIENT, is_recipient, recipient_of, whose_of
 from leakmeter.data.rows import DataRow, read_rows, text_lines
 from leakmeter.data.shape import Shape, shape_of
@@ -226,6 +234,8 @@ def cases_of(
                 is_nothing = not (found.cases or found.n_before_reading)
                 if is_nothing or any(each.case.response is None for each in found.cases):
                     _check_unanswered(row, shape, on_rows)
+                elif found.is_unanswered:
+                    _check_beside(row, shape)
             of_preset = content.get(RECIPIENT) if preset is not None and isinstance(content, Mapping) else None
             found = _with_recipient(found, row, shape, of_preset, is_own=preset is None)
             if found.cases and (preset is not None or any(each.case.messages for each in found.cases)):
@@ -364,6 +374,20 @@ def _check_unanswered(row: DataRow, shape: Shape, tried: _Tried) -> None:
         raise DataError(
             f"{row.where}: the row names no response{hint}; to have responses drawn from the model, give --samples 1"
         )
+
+
+def _check_beside(row: DataRow, shape: Shape) -> None:
+    """Refuse a chat that ends without an answer where one may stand beside it, unless `--map` says where it is."""
+    if "response" not in shape.fields and (paths := answers_to(row)):
+        raise DataError(
+            f"{row.where}: the chat ends without an answer, which may be at {', '.join(paths)}; name it, as in --map "
+            f"response={paths[0]}, or give --map response= if it was not logged"
+        )
+
+
+def answers_to(row: DataRow) -> list[str]:
+    """Paths in a record of the texts that may be the answer to its chat."""
+    return answers_beside(row.fields, _ALIASES) if isinstance(row.content, Mapping) else []
 
 
 def _preset(
@@ -689,10 +713,12 @@ class _CasesRead:
 
     found: list[tuple[ChatCase, str | None]] = field(default_factory=list)
     n_before_reading: int = 0
+    n_unanswered: int = 0
     n_errors: int = 0
 
     def add(self, found: ChatCases, reference: str | None) -> None:
         self.n_before_reading += found.n_before_reading
+        self.n_unanswered += found.is_unanswered
         for each in found.cases:
             if is_api_error(each.case):
                 self.n_errors += 1
@@ -732,6 +758,11 @@ class _CasesRead:
             yield (
                 f"data: {counted(self.n_before_reading, 'other emission')} came before anything was read, so that "
                 "there is nothing to measure"
+            )
+        if self.n_unanswered:
+            ends = "ends" if self.n_unanswered == 1 else "end"
+            yield (
+                f"data: {counted(self.n_unanswered, 'chat')} {ends} without an answer; only earlier turns are measured"
             )
         if self.n_errors:
             noun = "is an error" if self.n_errors == 1 else "are errors"

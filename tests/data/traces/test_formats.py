@@ -126,6 +126,17 @@ def test_several_choices_are_an_event_each_and_what_has_no_id_is_known_by_what_i
     assert one.trace_id == again.trace_id == moved.trace_id != third.trace_id
 
 
+@pytest.mark.parametrize("written", [logged_traffic.openai, logged_traffic.ragas])
+def test_two_answers_of_one_record_are_refused_where_they_differ(written: Any, tmp_path: Path) -> None:
+    (line,) = records(written, TRAFFIC[:1])
+    (whole,) = read(write(tmp_path / "log.jsonl", [line]))[1]
+    assert isinstance(whole, LoggedAnswer)
+    for other, reasons in ((f"{whole.answer}\n", {}), ("I do not know.", {Reason.SEVERAL_ANSWERS: 1})):
+        reader, found = read(write(tmp_path / "log.jsonl", [{**line, "answer": other}]))
+        assert reader.refused == reasons
+        assert len(found) == 1
+
+
 def test_records_that_lack_a_part_are_refused(tmp_path: Path) -> None:
     request, answer = records(logged_traffic.openai_batch, TRAFFIC[:1])
     failed = answer | {"response": {"status_code": 500, "body": {}}}

@@ -113,10 +113,14 @@ def only(fields: Fields, where: str, *names: str) -> Any:
     other = next((name for name in names if fields.get(name) not in (None, "", taken)), None)
     if other is None:
         return taken
-    name = next(name for name in names if fields.get(name) == taken)
-    raise DataError(
+    raise differing(where, next(name for name in names if fields.get(name) == taken), other, "query=…,context=…,")
+
+
+def differing(where: str, name: str, other: str, beside: str = "") -> DataError:
+    """The refusal of two fields that may each be the answer; `beside` is what else `--map` has to name."""
+    return DataError(
         f"{where}: '{name}' and '{other}' differ, and each may be the answer; name the one that was sent, as in --map "
-        f"query=…,context=…,response={name}"
+        f"{beside}response={name}"
     )
 
 

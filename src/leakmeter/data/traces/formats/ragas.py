@@ -54,6 +54,7 @@ def _sample(logged: LogRecord, where: str, documents: str | None) -> Iterator[Fo
         ]
         span.is_rebuilt = True
     span.read_call(prompt, answer)
+    span.check_only(logged.get(name) for name in ("response", "answer", "output", "result"))
     span.n_hidden = int(has_reasoned(answer))
     span.end = seconds(first(logged, "time", "timestamp", "created_at"))
     span.user, span.session = recipient_of(logged, {})
