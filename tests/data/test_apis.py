@@ -328,9 +328,7 @@ def test_the_last_answer_is_read_in_the_form_of_each_api(name: str) -> None:
 )
 def test_an_answer_of_a_form_that_is_not_known_is_refused(answer: Any) -> None:
     for needs_response in (True, False):
-        with pytest.raises(
-            DataError, match=r"no answer is known in 'response', .*; name its text, as in --map response"
-        ):
+        with pytest.raises(DataError, match=r"no answer is known in 'response', .*; name its text, as in"):
             cases_of([asked_again(response=answer)], needs_response=needs_response)
     # Of a chat that has its answer, such a field may be anything.
     chat = [*chat_pair(RECORD)["request"]["messages"], SAYING]

@@ -94,6 +94,27 @@ def test_calls_of_other_agents_are_counted() -> None:
     assert note.startswith("data: in 1 of 1 case the log has reasoning or other calls")
 
 
+def test_each_choice_of_a_sample_of_inspect_is_a_case() -> None:
+    other = {
+        "role": "assistant",
+        "content": [{"type": "reasoning", "reasoning": "Hm."}, {"type": "text", "text": "No."}],
+    }
+    output = {**SAMPLE["output"], "choices": [{"message": MESSAGES[-1]}, {"message": other}], "completion": ANSWER}
+    for messages in (MESSAGES, MESSAGES[:-1]):
+        found = read([{**SAMPLE, "messages": messages, "output": output}])
+        assert [(case.id, case.response) for case in found.cases] == [("berth", ANSWER), ("berth (choice 2)", "No.")]
+        assert [list(sources(case)) for case in found.cases] == [list(FILES)] * 2
+    for answer in ({"choices": [{"message": other}]}, {"completion": "No."}, {**output, "completion": "Yes."}):
+        with pytest.raises(DataError, match="'output' and the last of 'messages' differ"):
+            read([{**SAMPLE, "output": answer}])
+    for answer in (
+        {"choices": []},
+        {"choices": [{"message": {**other, "content": ""}}]},
+        {"completion": f"{ANSWER}\n"},
+    ):
+        assert [case.response for case in read([{**SAMPLE, "output": answer}]).cases] == [ANSWER]
+
+
 @pytest.mark.peers
 def test_inspect_writes_what_is_read(tmp_path: Path) -> None:
     log = peer("inspect_ai.log")

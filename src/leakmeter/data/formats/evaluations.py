@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from leakmeter.core.record import JsonObject
-from leakmeter.data.foreign import as_text, getter, has_reasoned, parts_of, record
+from leakmeter.data.foreign import as_text, getter, has_reasoned, parts_of, record, spoken
 from leakmeter.data.formats.base import (
     DataFormat,
     OutcomesOfRows,
@@ -119,10 +119,12 @@ def _inspect(rows: RowsOfFields) -> OutcomesOfRows:
             continue
         attached = record(fields.get("attachments"))
         chat = [_with_attached(_message(message), attached) for message in messages]
-        answer = _last_choice(fields.get("output"))
-        own: JsonObject = {"messages": chat}
-        if answer is not None and getter(chat[-1] if chat else None)("role") != "assistant":
-            own["messages"] = [*chat, _with_attached(_message(answer), attached)]
+        try:
+            chats = list(_each_answered(chat, fields.get("output"), attached, row.where))
+        except DataError as error:
+            yield row, error
+            continue
+        own: JsonObject = {}
         epoch, id_ = fields.get("epoch"), fields.get("id", row.number)
         own["id"] = f"{id_} (epoch {epoch})" if isinstance(epoch, int) and epoch > 1 else str(id_)
         target = fields.get("target")
@@ -132,7 +134,34 @@ def _inspect(rows: RowsOfFields) -> OutcomesOfRows:
         n_hidden = _n_elsewhere(fields, messages) + n_reasoned
         # Of a sample, which may be long, no more is needed.
         beside = {"metadata": fields.get("metadata"), "model": record(fields.get("output")).get("model")}
-        yield replace(row, content={"n_hidden": n_hidden, "n_reasoned": n_reasoned, **beside}), own
+        of_sample = replace(row, content={"n_hidden": n_hidden, "n_reasoned": n_reasoned, **beside})
+        for number, answered in enumerate(chats, 1):
+            id_ = {} if number == 1 else {"id": f"{own['id']} (choice {number})"}
+            yield of_sample, own | {"messages": answered} | id_
+
+
+def _each_answered(chat: list[Any], output: Any, attached: Mapping[Any, Any], where: str) -> Iterator[list[Any]]:
+    """A sample's chat with each choice of its output, of which it may have one as its last message."""
+    choices = [_with_attached(_message(choice), attached) for choice in _choices(output)]
+    if getter(chat[-1] if chat else None)("role") != "assistant":
+        yield from ([*chat, choice] for choice in choices)
+        if not choices:
+            yield chat
+        return
+    said, texts = _letters_of(chat[-1]), list(map(_letters_of, choices))
+    completion = _letters_of({"content": _with_attached(record(output).get("completion"), attached)})
+    if (any(texts) and said not in texts) or completion not in ("", said, *texts):
+        raise DataError(
+            f"{where}: 'output' and the last of 'messages' differ, and each may be the answer; leave one of them out"
+        )
+    yield chat
+    others = (choice for choice, text in zip(choices, texts, strict=True) if text not in ("", said))
+    yield from ([*chat[:-1], other] for other in others)
+
+
+def _letters_of(message: Any) -> str:
+    """What a message says, but for white space, which may differ where it stands twice."""
+    return "".join("".join(part.text or "" for part in spoken(parts_of(getter(message)("content")))).split())
 
 
 def _message(message: Any) -> Any:
@@ -157,9 +186,9 @@ def _with_attached(value: Any, attached: Mapping[Any, Any]) -> Any:
     return [_with_attached(inner, attached) for inner in value] if isinstance(value, list) else value
 
 
-def _last_choice(output: Any) -> Any:
-    choices = output.get("choices") if isinstance(output, Mapping) else None
-    return choices[0].get("message") if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+def _choices(output: Any) -> list[Any]:
+    held = listed_cell(record(output).get("choices"))
+    return [choice["message"] for choice in held if isinstance(choice, Mapping) and choice.get("message") is not None]
 
 
 def _n_elsewhere(fields: Fields, messages: Sequence[Any]) -> int:
@@ -168,7 +197,7 @@ def _n_elsewhere(fields: Fields, messages: Sequence[Any]) -> int:
     n = 0
     for event in listed_cell(fields.get("events")):
         if isinstance(event, Mapping) and event.get("event") == "model":
-            id_ = getter(_last_choice(event.get("output")))("id")
+            id_ = getter(next(iter(_choices(event.get("output"))), None))("id")
             n += isinstance(id_, str) and id_ not in known
     return n
 
