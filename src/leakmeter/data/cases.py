@@ -428,6 +428,10 @@ def _known(
         return {name: value for name, value in fields.items() if name in FIELDS and name not in others}
     if not unknown:
         return dict(fields)
+    if row.is_table:
+        # Other columns are left out, but none that may be what the model read or said.
+        formats.only(fields, row.where, "response", *_others_of("response", formats.ANSWERS, fields))
+        formats.only_context(fields, row.where, "context", *_others_of("context", formats.CONTEXTS, fields))
     if row.is_table and left_out and not _needed(fields) and all(name in left_out for name in unknown):
         return {name: value for name, value in fields.items() if name in FIELDS}
     has_chat = "messages" in fields
@@ -444,6 +448,12 @@ def _known(
         # It may be a text, and is not repeated.
         raise DataError(f"{row.where}: a field has a text instead of a name; does the table begin with a heading?")
     raise DataError(f"{row.where}: unknown field '{unknown[0]}'; known: {', '.join(FIELDS)}{hint(fields)}")
+
+
+def _others_of(name: str, aliases: Iterable[str], fields: Fields) -> list[str]:
+    """Columns that hold the same as this one by another name, or more of it by a number behind the name."""
+    numbered = re.compile(rf"{name}[ _-]?[0-9]+", re.IGNORECASE)
+    return [column for column in fields if name in fields and (column in aliases or numbered.fullmatch(column))]
 
 
 def _needed(fields: Fields) -> list[str]:

@@ -578,7 +578,8 @@ def described(value: Any) -> ForeignDocument:
         if (inner := get(shell)) is not None and not isinstance(inner, str):
             get = getter(inner)
     resource = getter(get("text_resource"))("text")
-    text = next((held for held in (*map(get, TEXTS), resource) if isinstance(held, str)), None)
+    texts = [held for held in (*map(get, TEXTS), resource) if isinstance(held, str)]
+    text = next(filter(str.strip, texts), texts[0] if texts else None)
     look = record(get("metadata") or get("meta")).get
     ids = (held for where in (get, look) for name in _IDS if (held := where(name)) not in (None, "", [], {}))
     return ForeignDocument(next((candidate for candidate in ids if not callable(candidate)), None), text, get, look)

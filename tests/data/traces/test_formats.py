@@ -137,6 +137,14 @@ def test_two_answers_of_one_record_are_refused_where_they_differ(written: Any, t
         assert len(found) == 1
 
 
+def test_two_contexts_of_one_record_are_refused_where_they_differ(tmp_path: Path) -> None:
+    (line,) = records(logged_traffic.ragas, TRAFFIC[:1])
+    for other, n in ((line["retrieved_contexts"], 1), (["Bo Lind is ill."], 0)):
+        reader, _ = read(write(tmp_path / "log.jsonl", [{**line, "contexts": other}]))
+        assert reader.n_answers == n
+        assert reader.refused == ({} if n else {Reason.NOT_OF_FORMAT: 1})
+
+
 def test_records_that_lack_a_part_are_refused(tmp_path: Path) -> None:
     request, answer = records(logged_traffic.openai_batch, TRAFFIC[:1])
     failed = answer | {"response": {"status_code": 500, "body": {}}}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from leakmeter.core.record import JsonObject
-from leakmeter.data.foreign import as_text, getter, has_reasoned, parts_of, record, spoken
+from leakmeter.data.foreign import as_text, described, getter, has_reasoned, parts_of, record, spoken
 from leakmeter.data.formats.base import (
     DataFormat,
     OutcomesOfRows,
@@ -18,14 +19,19 @@ from leakmeter.data.formats.base import (
     of_fields,
     with_tools,
 )
-from leakmeter.data.mapping import Fields, parsed_cell, parsed_list
+from leakmeter.data.mapping import Fields, listed, parsed_cell, parsed_list
 from leakmeter.errors import DataError
+from leakmeter.text.repeats import is_repeated
 
 _QUERIES: Final = ("query", "question", "input", "user_input", "prompt", "message", "instruction", "task", "q")
 _CONTEXTS: Final = (
     *("context", "contexts", "documents", "docs", "passages", "chunks", "sources", "notes", "retrieved_contexts"),
     *("search_results", "knowledge", "records", "record", "document", "background", "memory"),
 )
+_MOST_LINES: Final = 1000
+"""Lines of variables that are looked for in a prompt, which does not have the whole text."""
+_BAR: Final = re.compile(r"(?<=\S)\|(?=\S)")
+_TABLE: Final = re.compile(r"^[ \t]*\|.*\|[ \t]*$|\|[ \t]*:?-+:?[ \t]*\|", re.MULTILINE)
 _ATTACHMENT: Final = "attachment://"
 _OF_MESSAGE: Final = ("role", "content", "tool_calls", "tool_call_id", "function", "name")
 """Fields of a message of inspect_ai that say what it is; others are the tool's own."""
@@ -61,6 +67,13 @@ def _result(result: Any, where: str, place: str) -> Fields:
     texts = [*_texts_of_messages(chat)]
     read = _read_of(result)
     marked = [document for document in read if any(document["text"] in text for text in texts)]
+    others = [document for document in read if document not in marked] if marked else []
+    lines = [line for other in others for line in other["text"].splitlines()]
+    if is_repeated("\n".join(texts), lines[:_MOST_LINES]):
+        raise DataError(
+            f"{where}: of {listed(other['name'] for other in others)} a part is in the prompt, and not word for word; "
+            "give variables as the template writes them"
+        )
     if not marked:
         found = "variable of the test" + (" that stands in the prompt word for word" if read else "")
         raise DataError(
@@ -86,8 +99,9 @@ def _read_of(result: Fields) -> list[dict[str, str]]:
     documents: list[dict[str, str]] = []
     for name, value in named.items():
         texts = value if isinstance(value, list) else [value]
-        for number, text in enumerate(texts, 1):
-            if isinstance(text, str) and text.strip():
+        for number, each in enumerate(texts, 1):
+            text = described(each).text
+            if text is not None and text.strip():
                 documents.append({"name": str(name) if len(texts) == 1 else f"{name} {number}", "text": text})
     return documents
 
@@ -238,7 +252,7 @@ def _read_beside(fields: Fields) -> tuple[list[Any], list[tuple[Any, Any, Any]]]
     """What was retrieved, and the calls of tools, of a test case or a turn."""
     held = parsed_list(_either(fields, "retrieval_context"))
     # In tables and JSON lines it is one text.
-    texts = held.split("|") if isinstance(held, str) and held else held if isinstance(held, list) else []
+    texts = _parts_of(held) if isinstance(held, str) else held if isinstance(held, list) else []
     context = [
         {"name": text["source"], "text": text.get("context")}
         if isinstance(text, Mapping) and isinstance(text.get("source"), str)
@@ -251,6 +265,12 @@ def _read_beside(fields: Fields) -> tuple[list[Any], list[tuple[Any, Any, Any]]]
         if isinstance(call, Mapping)
     ]
     return context, called
+
+
+def _parts_of(text: str) -> list[str]:
+    """Texts that DeepEval has joined by a bar; one that has a table of Markdown is left whole."""
+    parts = [text] if _TABLE.search(text) else _BAR.split(text)
+    return [part for part in parts if part.strip()]
 
 
 def _retrieved_beside(context: Sequence[Any]) -> list[JsonObject]:
