@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from helpers.read_cases import fixed_text, read, said, sources
+from leakmeter.data.cases import cases_of
 from leakmeter.data.conversation import emission_options
 from leakmeter.errors import DataError
 
@@ -280,6 +281,81 @@ def test_a_refusal_is_an_answer() -> None:
     pair["response"]["choices"][0]["message"] |= {"content": None, "refusal": "I do not give numbers out."}
     for log in (responses_pair([SEARCHED, refused]), pair):
         assert read([log]).cases[-1].response == "I do not give numbers out."
+
+
+SAYING = {"role": "assistant", "content": ANSWER}
+BLOCKS = [{"type": "text", "text": ANSWER}]
+ANSWERS_OF_APIS: dict[str, Any] = {
+    "ollama": {"model": "m", "message": SAYING, "done": True},
+    "cohere": {"id": "a", "message": {"role": "assistant", "content": BLOCKS}},
+    "gemini": {"candidates": [{"content": {"role": "model", "parts": [{"text": ANSWER}]}, "finishReason": "STOP"}]},
+    "langchain": {"generations": [[{"text": ANSWER, "message": {"type": "ai", "data": {"content": ANSWER}}}]]},
+    "completions": {"choices": [{"index": 0, "text": ANSWER}]},
+    "a text": {"text": ANSWER, "usage": {"n": 3}},
+    "the text of Responses": {"output_text": ANSWER},
+    "blocks": BLOCKS,
+    "messages": [SAYING],
+    "JSON": json.dumps({"choices": [{"message": SAYING}]}),
+}
+
+
+def asked_again(**fields: Any) -> dict[str, Any]:
+    """A chat with an answer of its own, which goes on with the question of the pair."""
+    before = [{"role": "tool", "content": "The harbour opens at six."}, SAYING | {"content": "It is open."}]
+    request = chat_pair(RECORD)["request"]
+    return {"request": request | {"messages": [CALLED[0], *before, *request["messages"]]}, **fields}
+
+
+@pytest.mark.parametrize("name", ANSWERS_OF_APIS)
+def test_the_last_answer_is_read_in_the_form_of_each_api(name: str) -> None:
+    rows = [asked_again(response=ANSWERS_OF_APIS[name])]
+    if isinstance(ANSWERS_OF_APIS[name], dict) and name not in ("a text", "the text of Responses"):
+        # Some write the answer beside what was asked.
+        rows.append({**rows[0]["request"], **ANSWERS_OF_APIS[name]})
+    for row in rows:
+        *_, case = read([row], emissions=ANSWERS).cases
+        assert (case.response, sources(case)["search#1"]) == (ANSWER, RECORD)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [{"choices": [{"delta": {"content": "Ines"}}]}, {"choices": [{"delta": {"content": " Varga"}}]}],
+        ["Ines", " Varga"],
+        {"data": {"said": ANSWER}},
+        {"text": ANSWER, "output_text": "I do not know."},
+    ],
+)
+def test_an_answer_of_a_form_that_is_not_known_is_refused(answer: Any) -> None:
+    for needs_response in (True, False):
+        with pytest.raises(DataError, match=r"no answer is known in 'response', .*; name its text, as in"):
+            cases_of([asked_again(response=answer)], needs_response=needs_response)
+    # Of a chat that has its answer, such a field may be anything.
+    chat = [*chat_pair(RECORD)["request"]["messages"], SAYING]
+    assert read([{"messages": chat, "output": {"tokens": "12"}}]).cases[-1].response == ANSWER
+
+
+def test_a_text_that_the_model_wrote_in_json_is_the_answer() -> None:
+    written = json.dumps({"name": "Ines Varga", "text": "Berth nine is hers."})
+    assert read([asked_again(response=written)]).cases[-1].response == written
+
+
+@pytest.mark.parametrize(
+    "several",
+    [
+        {"choices": [{"message": SAYING}], "response": "I do not know."},
+        {"response": "I do not know.", "output": ANSWER},
+        {"response": {"message": SAYING}, "completion": "I do not know."},
+        {"response": {"choices": [{"message": SAYING}]}, "answer": "I do not know."},
+    ],
+)
+def test_two_answers_of_one_request_are_refused_where_they_differ(several: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=r"'\w+' and '\w+' differ, and each may be the answer; .*--map response="):
+        read([asked_again(**several)])
+    same = json.loads(json.dumps(several).replace("I do not know.", f"{ANSWER}\\n"))
+    assert [case.response for case in read([asked_again(**same)], emissions=ANSWERS).cases][-1].strip() == ANSWER
+    named = next(name for name, held in several.items() if isinstance(held, str))
+    assert cases_of([asked_again(**several)], map=f"response={named}").cases[-1].response == several[named]
 
 
 def test_a_request_that_failed_is_named() -> None:

@@ -94,6 +94,27 @@ def test_calls_of_other_agents_are_counted() -> None:
     assert note.startswith("data: in 1 of 1 case the log has reasoning or other calls")
 
 
+def test_each_choice_of_a_sample_of_inspect_is_a_case() -> None:
+    other = {
+        "role": "assistant",
+        "content": [{"type": "reasoning", "reasoning": "Hm."}, {"type": "text", "text": "No."}],
+    }
+    output = {**SAMPLE["output"], "choices": [{"message": MESSAGES[-1]}, {"message": other}], "completion": ANSWER}
+    for messages in (MESSAGES, MESSAGES[:-1]):
+        found = read([{**SAMPLE, "messages": messages, "output": output}])
+        assert [(case.id, case.response) for case in found.cases] == [("berth", ANSWER), ("berth (choice 2)", "No.")]
+        assert [list(sources(case)) for case in found.cases] == [list(FILES)] * 2
+    for answer in ({"choices": [{"message": other}]}, {"completion": "No."}, {**output, "completion": "Yes."}):
+        with pytest.raises(DataError, match="'output' and the last of 'messages' differ"):
+            read([{**SAMPLE, "output": answer}])
+    for answer in (
+        {"choices": []},
+        {"choices": [{"message": {**other, "content": ""}}]},
+        {"completion": f"{ANSWER}\n"},
+    ):
+        assert [case.response for case in read([{**SAMPLE, "output": answer}]).cases] == [ANSWER]
+
+
 @pytest.mark.peers
 def test_inspect_writes_what_is_read(tmp_path: Path) -> None:
     log = peer("inspect_ai.log")
@@ -180,6 +201,16 @@ def test_a_result_of_promptfoo_without_a_context_is_refused() -> None:
         read(evaluation({**RESULT, "response": {}, "error": "402"}))
 
 
+def test_no_variable_of_promptfoo_that_was_read_is_dropped() -> None:
+    listed = {"question": ASKED, "context": [{"text": RECORD}, TIDES]}
+    assert sources(read([result(listed, f"{RAW}\n{TIDES}")]).cases[0]) == {"context 1": RECORD, "context 2": TIDES}
+    several = {"question": ASKED, "context": TIDES, "memory": f"{RECORD}\nHm."}
+    with pytest.raises(DataError, match="of 'memory' a part is in the prompt, and not word for word"):
+        read([result(several, f"{TIDES} {RECORD.upper()} {ASKED}")])
+    # One that the template leaves out was not read.
+    assert sources(read([result(several, f"{TIDES} {ASKED}")]).cases[0]) == {"context": TIDES}
+
+
 # --- DeepEval ---------------------------------------------------------------------------------------------------------
 
 CASE = {"name": "test_case_0", "input": ASKED, "actual_output": ANSWER, "expected_output": "Ines.", "context": ["gold"],
@@ -200,6 +231,23 @@ def test_test_cases_of_deepeval_are_read() -> None:
     assert sources(cases[-1]) == {"d1": TIDES, "search#1": RECORD}
     with pytest.raises(DataError, match="'context' of a test case is what is right, and no model read it"):
         read([{**CASE, "retrieval_context": None}])
+
+
+TABLE = "| berth | let to |\n|---|---|\n| nine | Ines Varga |"
+
+
+@pytest.mark.parametrize(
+    ("joined", "texts"),
+    [
+        (f"{RECORD}|{TIDES}", [RECORD, TIDES]),
+        (f"{RECORD}|", [f"{RECORD}|"]),
+        (TABLE, [TABLE]),
+        ("|berth|let to|\n|-|-|\n|nine|Ines Varga|", ["|berth|let to|\n|-|-|\n|nine|Ines Varga|"]),
+        (f"{RECORD} | {TIDES}", [f"{RECORD} | {TIDES}"]),
+    ],
+)
+def test_texts_that_deepeval_joined_are_cut_and_tables_are_not(joined: str, texts: list[str]) -> None:
+    assert list(sources(read([{**CASE, "retrieval_context": joined}]).cases[0]).values()) == texts
 
 
 def test_turns_of_deepeval_are_read() -> None:
@@ -279,6 +327,24 @@ def test_a_pipeline_without_its_question_is_refused_and_each_reply_is_a_case() -
         read([PIPELINE])
     several = {"query": ASKED, **PIPELINE, "llm": {"replies": [ANSWER, "Nobody."]}}
     assert [(case.id, case.response) for case in read([several]).cases] == [("1.1", ANSWER), ("1.2", "Nobody.")]
+
+
+def test_what_several_components_of_a_pipeline_return_is_not_dropped() -> None:
+    one, two = FOUND
+    for parts, names in (
+        ({"bm25": [one], "dense": [two]}, list(FILES)),
+        ({"bm25": [one], "dense": [one, two]}, list(FILES)),
+        ({"bm25": [one, two], "ranker": [two]}, list(FILES)[1:]),
+    ):
+        found = {name: {"documents": documents} for name, documents in parts.items()}
+        record = {**found, "llm": PIPELINE["llm"]}
+        assert list(sources(read([{"query": ASKED, **record}]).cases[0])) == names
+        prompt = {"prompt": f"{RECORD}\n{TIDES}\nQuestion: {ASKED}"}
+        assert sources(read([{**record, "builder": prompt}]).cases[0]) == FILES
+    rewriter = {"query": ASKED, "rewriter": {"replies": ["berth nine, renter"]}, **PIPELINE}
+    with pytest.raises(DataError, match=r"differ, and each may be the answer; .*response=llm\.replies\[0\]"):
+        read([rewriter])
+    read([{**rewriter, "rewriter": PIPELINE["llm"]}])
 
 
 CHAT = [

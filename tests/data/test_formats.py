@@ -199,6 +199,49 @@ def test_what_a_format_cannot_say_is_refused_and_may_be_left_out(record: dict[st
         cases_of([{}], format="raga")
 
 
+OTHER = "Cy Roth is ill at home."
+TWO_CONTEXTS: dict[str, dict[str, Any]] = {
+    "langchain": {**WHO, "source_documents": PAGES, "context": [{"page_content": OTHER}], **SAID},
+    "rag": {**WHO, "documents": TEXTS, "context": OTHER, **SAID},
+    "rag, by another name": {**WHO, "context": TEXTS, "contexts": [OTHER], **SAID},
+    "ragas": {**RAGAS, "contexts": [*TEXTS, OTHER]},
+    "ragas, by another name": {**RAGAS, "documents": [OTHER]},
+}
+
+
+@pytest.mark.parametrize("name", TWO_CONTEXTS)
+def test_two_contexts_of_one_record_are_refused_where_they_differ(name: str) -> None:
+    record = TWO_CONTEXTS[name]
+    one, other = [each for each in record if "context" in each or "documents" in each]
+    with pytest.raises(DataError, match=r"' and '\w+' differ, and each may be the context; .*--map query=…,context="):
+        cases_of([record])
+    query = "user_input" if "user_input" in record else "question"
+    said = "response" if "response" in record else "answer"
+    both = [f"query={query}", f"context={one}", f"context={other}", f"response={said}"]
+    texts = [document.text for document in cases_of([record], map=both).cases[0].documents]
+    assert {*TEXTS, OTHER} <= {*texts}
+
+
+def test_contexts_that_say_the_same_are_one() -> None:
+    joined = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(TEXTS, 1))
+    for same in (TEXTS, PAGES, joined, ["a.txt", "b.txt"], [], "", None):
+        record = {**ASKED, "source_documents": PAGES, "context": same, "result": "Anna called."}
+        assert cases_of([record]).cases == (CASE,)
+    # What stands around the documents was read too.
+    (case,) = cases_of([{**record, "context": f"A note: {joined}"}]).cases
+    assert [document.text for document in case.documents] == [f"A note: {joined}"]
+
+
+def test_of_a_document_with_several_texts_none_is_dropped() -> None:
+    for document in ({"text": "", "content": OTHER}, {"text": OTHER, "content": "Cy Roth is ill"}):
+        assert cases_of([{**ASKED, "context": [document], "response": "x"}]).cases[0].documents[0].text == OTHER
+    several = {**ASKED, "context": [{"text": "A short one.", "content": OTHER}], "response": "x"}
+    with pytest.raises(DataError, match="document 1 has several texts, 'text', 'content'; name the one that the model"):
+        cases_of([several])
+    (case,) = cases_of([several], map="query=query,context=context,context.text=content,response=response").cases
+    assert case.documents[0].text == OTHER
+
+
 def test_a_mapping_goes_before_a_format() -> None:
     answers = {"result": "Anna called.", "response": "Bo called.", "sent": "Cy called."}
     both = {**ASKED, "source_documents": PAGES, **answers}

@@ -164,3 +164,28 @@ def test_ids_that_became_floats_are_whole_numbers(tmp_path: Path) -> None:
     assert cases_of(tmp_path / "log.jsonl").cases[0].id == "7.0"
     with pytest.raises(DataError, match="'id' has to be text or a whole number"):
         cases_of([{"id": 7.5, "query": "Who?", "context": "Anna.", "response": "Anna."}])
+
+
+@pytest.mark.parametrize("other", ["context_2", "Context 2", "documents", "contexts"])
+def test_a_column_that_may_be_context_too_is_not_left_out(other: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    for text in ("", "Anna Ek called at nine.", "a.pdf"):
+        path.write_text(f"query,context,{other},response\nWho?,Anna Ek called at nine.,{text},Anna.\n")
+        assert [document.text for document in cases_of(path).cases[0].documents] == ["Anna Ek called at nine."]
+    rows = ["Who?,Anna Ek called at nine.,,Anna.", "Who?,Anna Ek called at nine.,Bo Lind is ill.,Anna."]
+    path.write_text("\n".join([f"query,context,{other},response", *rows]))
+    found = cases_of(path, skip_bad=True)
+    assert len(found.cases) == 1
+    assert f"line 3: 'context' and '{other}' differ, and each may be the context" in found.problems[0]
+
+
+def test_a_column_that_may_be_the_answer_too_is_not_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    for said, is_same in (("Anna.", True), ("Bo.", False)):
+        path.write_text(f"query,context,response,answer\nWho?,Anna Ek called.,Anna.,{said}\n")
+        if is_same:
+            assert cases_of(path).cases[0].response == "Anna."
+            continue
+        with pytest.raises(DataError, match="'response' and 'answer' differ, and each may be the answer"):
+            cases_of(path)
+        assert cases_of(path, map="response=answer").cases[0].response == "Bo."

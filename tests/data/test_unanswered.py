@@ -124,3 +124,48 @@ def test_a_chat_that_ends_with_a_question_is_no_map_that_has_an_answer() -> None
         told = refusal([row], context_from="system")
         assert said in told
         assert "give --map messages=messages;" not in told
+
+
+TURNS = [*CHAT, {"role": "assistant", "content": ANSWER}, {"role": "user", "content": "And who is ill?"}]
+LOST = ["reply", "final_answer", "output_text", "generated_text", "assistant_message", "text", "respnse"]
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_an_answer_beside_a_chat_is_not_lost_among_its_other_turns(name: str) -> None:
+    for row in (
+        {"messages": TURNS, name: "Bo Lind.", "model": "m"},
+        {"request": {"messages": TURNS}, name: "Bo Lind."},
+    ):
+        if name == "respnse" and "messages" in row:
+            continue  # a field of a case, misspelled
+        said = refusal([row])
+        assert f"ends without an answer, which may be at {name}; name it, as in --map response={name}, or" in said
+        assert cases_of([row], map=f"response={name}", needs_response=True).cases[-1].response == "Bo Lind."
+        found = cases_of([row], map="response=", needs_response=True)
+        assert [case.response for case in found.cases] == [ANSWER]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"response_format": {"type": "json", "schema": {"title": "An answer"}}, "tool_choice": "auto"},
+        {"generation_config": {"stop": "a b"}, "response_id": "r1", "title": "A chat about boats", "reference": "Bo."},
+        {"expected_answer": "Bo Lind.", "tool_result": "Found it.", "search_results": TEXTS, "output": None},
+    ],
+)
+def test_chats_that_end_without_an_answer_are_counted(beside: dict[str, Any]) -> None:
+    rows = [{"id": "a", "messages": TURNS, **beside}, {"id": "b", "messages": TURNS[:3]}]
+    found = cases_of(rows, needs_response=True)
+    assert [case.response for case in found.cases] == [ANSWER]
+    assert "data: 1 chat ends without an answer; only earlier turns are measured" in found.notes
+    assert not any("ends without" in note for note in cases_of(rows[1:], needs_response=True).notes)
+
+
+def test_a_response_beside_a_chat_of_ragas_is_its_answer() -> None:
+    row = {"user_input": TURNS, "response": "Bo Lind.", "reference": "Bo."}
+    assert [case.response for case in cases_of([row], needs_response=True).cases] == [ANSWER, "Bo Lind."]
+    # The same text in both places is one answer.
+    whole = {**row, "user_input": [*TURNS, {"role": "assistant", "content": "Bo Lind."}]}
+    assert [case.response for case in cases_of([whole], needs_response=True).cases] == [ANSWER, "Bo Lind."]
+    with pytest.raises(DataError, match="is the response, and a response is given too"):
+        cases_of([{**whole, "response": "Nobody."}])

@@ -49,7 +49,15 @@ from leakmeter.data.mapping import (
 from leakmeter.data.named import DatasetRecord
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
-from leakmeter.data.proposed import ROLES, contexts_among, other_contexts, proposed_cases, proposed_mapping, text_paths
+from leakmeter.data.proposed import (
+    ROLES,
+    answers_beside,
+    contexts_among,
+    other_contexts,
+    proposed_cases,
+    proposed_mapping,
+    text_paths,
+)
 from leakmeter.data.recipients import RECIPIENT, is_recipient, recipient_of, whose_of
 from leakmeter.data.rows import DataRow, read_rows, text_lines
 from leakmeter.data.shape import Shape, shape_of
@@ -226,6 +234,8 @@ def cases_of(
                 is_nothing = not (found.cases or found.n_before_reading)
                 if is_nothing or any(each.case.response is None for each in found.cases):
                     _check_unanswered(row, shape, on_rows)
+                elif found.is_unanswered:
+                    _check_beside(row, shape)
             of_preset = content.get(RECIPIENT) if preset is not None and isinstance(content, Mapping) else None
             found = _with_recipient(found, row, shape, of_preset, is_own=preset is None)
             if found.cases and (preset is not None or any(each.case.messages for each in found.cases)):
@@ -366,6 +376,20 @@ def _check_unanswered(row: DataRow, shape: Shape, tried: _Tried) -> None:
         )
 
 
+def _check_beside(row: DataRow, shape: Shape) -> None:
+    """Refuse a chat that ends without an answer where one may stand beside it, unless `--map` says where it is."""
+    if "response" not in shape.fields and (paths := answers_to(row)):
+        raise DataError(
+            f"{row.where}: the chat ends without an answer, which may be at {', '.join(paths)}; name it, as in --map "
+            f"response={paths[0]}, or give --map response= if it was not logged"
+        )
+
+
+def answers_to(row: DataRow) -> list[str]:
+    """Paths in a record of the texts that may be the answer to its chat."""
+    return answers_beside(row.fields, _ALIASES) if isinstance(row.content, Mapping) else []
+
+
 def _preset(
     row: DataRow, fields: Fields, is_mapped: bool, marker: ContextMarker | None, logs: LogFormats
 ) -> formats.DataFormat | None:
@@ -404,6 +428,10 @@ def _known(
         return {name: value for name, value in fields.items() if name in FIELDS and name not in others}
     if not unknown:
         return dict(fields)
+    if row.is_table:
+        # Other columns are left out, but none that may be what the model read or said.
+        formats.only(fields, row.where, "response", *_others_of("response", formats.ANSWERS, fields))
+        formats.only_context(fields, row.where, "context", *_others_of("context", formats.CONTEXTS, fields))
     if row.is_table and left_out and not _needed(fields) and all(name in left_out for name in unknown):
         return {name: value for name, value in fields.items() if name in FIELDS}
     has_chat = "messages" in fields
@@ -420,6 +448,12 @@ def _known(
         # It may be a text, and is not repeated.
         raise DataError(f"{row.where}: a field has a text instead of a name; does the table begin with a heading?")
     raise DataError(f"{row.where}: unknown field '{unknown[0]}'; known: {', '.join(FIELDS)}{hint(fields)}")
+
+
+def _others_of(name: str, aliases: Iterable[str], fields: Fields) -> list[str]:
+    """Columns that hold the same as this one by another name, or more of it by a number behind the name."""
+    numbered = re.compile(rf"{name}[ _-]?[0-9]+", re.IGNORECASE)
+    return [column for column in fields if name in fields and (column in aliases or numbered.fullmatch(column))]
 
 
 def _needed(fields: Fields) -> list[str]:
@@ -689,10 +723,12 @@ class _CasesRead:
 
     found: list[tuple[ChatCase, str | None]] = field(default_factory=list)
     n_before_reading: int = 0
+    n_unanswered: int = 0
     n_errors: int = 0
 
     def add(self, found: ChatCases, reference: str | None) -> None:
         self.n_before_reading += found.n_before_reading
+        self.n_unanswered += found.is_unanswered
         for each in found.cases:
             if is_api_error(each.case):
                 self.n_errors += 1
@@ -732,6 +768,11 @@ class _CasesRead:
             yield (
                 f"data: {counted(self.n_before_reading, 'other emission')} came before anything was read, so that "
                 "there is nothing to measure"
+            )
+        if self.n_unanswered:
+            ends = "ends" if self.n_unanswered == 1 else "end"
+            yield (
+                f"data: {counted(self.n_unanswered, 'chat')} {ends} without an answer; only earlier turns are measured"
             )
         if self.n_errors:
             noun = "is an error" if self.n_errors == 1 else "are errors"

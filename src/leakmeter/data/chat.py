@@ -115,6 +115,8 @@ class ChatCases:
     cases: list[ChatCase]
     n_before_reading: int = 0
     """Emissions before which nothing was read, so that there is nothing to measure."""
+    is_unanswered: bool = False
+    """Whether the last turn has no answer, and earlier turns are the cases."""
 
 
 def cases_of_chat(
@@ -135,6 +137,8 @@ def cases_of_chat(
     is_answered = response is not None or (bool(entries) and entries[-1].role == "assistant")
     if decoding is not None and not is_answered:
         raise DataError(f"{where}: 'decoding' describes how a response was chosen, but there is no 'response'")
+    if isinstance(response, str) and is_answered and response.strip() == _said_last(entries):
+        response = None
     if response is not None:
         if entries and entries[-1].role == "assistant" and entries[-1].kind != "source":
             raise DataError(
@@ -156,6 +160,13 @@ def cases_of_chat(
     if response is not None:
         text = answer_text(response, f"{where}: 'response'") if isinstance(response, list) else str(response)
     return _of_texts(id_, messages, text, where, marker, options, needs_response=needs_response, decoding=decoding)
+
+
+def _said_last(entries: Sequence[ConversationEntry]) -> str | None:
+    """The text of a chat's last message, where it is an answer and no more."""
+    last = [entry for entry in entries if entry.message == entries[-1].message and entry.kind != "reasoning"]
+    is_answer = bool(last) and all(entry.kind == "answer" for entry in last)
+    return joined_answer(entry.text for entry in last).strip() if is_answer else None
 
 
 def _of_conversation(
@@ -201,7 +212,7 @@ def _of_conversation(
         )
         for own_id, (each, messages), emission in zip(ids, read, emissions, strict=True)
     ]
-    return ChatCases(cases, len(wanted) - len(read))
+    return ChatCases(cases, len(wanted) - len(read), is_unanswered=not is_answered)
 
 
 def ids_of(conversation: str, emissions: Sequence[Emission]) -> list[str]:
@@ -256,7 +267,7 @@ def _of_texts(
                 case = Case(id_, response=said, messages=messages, emission=emission)
                 earlier.append(ChatCase(case, is_own=False, after=after[i]))
     if text is None and needs_response and turns:
-        return ChatCases(_numbered(id_, earlier), n_before_reading)
+        return ChatCases(_numbered(id_, earlier), n_before_reading, is_unanswered=True)
     last = len(earlier[-1].case.messages) if earlier else 0
     case = Case(
         id_,

@@ -110,6 +110,9 @@ _ARGUMENTS: Final = (
 )
 CALL_IDS: Final = ("call_id", "tool_call_id", "tool_use_id", "toolUseId", "toolCallId", "id")
 """What the id of a call is called, in the call and in its result."""
+CHOICES: Final = ("choices", "candidates", "generations")
+"""What the list of a model's answers to one request is called."""
+_ANSWERS: Final = ("response", "completion", "answer", "output")
 RESULTS: Final = ("response", "result", "output", "content", "structuredContent", "text")
 """What the result of a call is called."""
 RESULTS_OF_CALL: Final = ("output", "results", "result", "outputs", "errorText")
@@ -172,13 +175,25 @@ def request_of(fields: Mapping[Any, Any]) -> Mapping[Any, Any]:
     return next((_body(held) for name in ("body", "request") if (held := record(fields.get(name)))), fields)
 
 
-def answer_of(fields: Mapping[Any, Any]) -> Any:
-    """What a record of a completion has as the answer, an empty one where no other is; None where it has none, or
-    choices of its own alone."""
-    names = ("response", "completion", "answer", "output")
-    held = first(fields, *names)
-    held = next((fields[name] for name in names if fields.get(name) is not None), None) if held is None else held
-    return _body(held) if isinstance(parsed(held), Mapping) else held
+def answers_of(fields: Mapping[Any, Any]) -> JsonObject:
+    """What a record of a completion has as its answer, by the names of its fields, choices of its own before others;
+    empty ones where no other is."""
+    held: JsonObject = {name: {name: fields[name]} for name in CHOICES if fields.get(name) is not None}
+    if turn_of(message := record(fields.get("message"))).role == "assistant":
+        held["message"] = {"message": message}
+    said = {name: fields.get(name) for name in _ANSWERS}
+    held |= {name: _opened(value) for name, value in said.items() if isinstance(value, str | Mapping | list)}
+    return {name: value for name, value in held.items() if value not in ("", {}, [])} or held
+
+
+def _opened(answer: Any) -> Any:
+    held = parsed(answer)
+    if not isinstance(held, Mapping):
+        return answer
+    # A model may write JSON: only what is a completion is taken for more than the text.
+    is_completion = any(isinstance(held.get(name), list) for name in (*CHOICES, "output", "content"))
+    is_completion |= any(record(held.get(name)) for name in ("body", "message", "output"))
+    return answer if isinstance(answer, str) and not (is_completion or "role" in held or "lc" in held) else _body(held)
 
 
 def _body(value: object) -> Mapping[Any, Any]:
@@ -563,7 +578,8 @@ def described(value: Any) -> ForeignDocument:
         if (inner := get(shell)) is not None and not isinstance(inner, str):
             get = getter(inner)
     resource = getter(get("text_resource"))("text")
-    text = next((held for held in (*map(get, TEXTS), resource) if isinstance(held, str)), None)
+    texts = [held for held in (*map(get, TEXTS), resource) if isinstance(held, str)]
+    text = next(filter(str.strip, texts), texts[0] if texts else None)
     look = record(get("metadata") or get("meta")).get
     ids = (held for where in (get, look) for name in _IDS if (held := where(name)) not in (None, "", [], {}))
     return ForeignDocument(next((candidate for candidate in ids if not callable(candidate)), None), text, get, look)

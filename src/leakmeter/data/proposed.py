@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
+from leakmeter.core.record import JsonObject
 from leakmeter.data.foreign import turn_of
 from leakmeter.data.formats import document_of
 from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell, value_at
@@ -37,6 +38,10 @@ _NO_TEXTS: Final = frozenset((
     *("lang", "language", "token", "length", "index", "count", "number", "system", "template", "role"),
 ))  # fmt: skip
 """Words in the names of what stands beside a text."""
+_OF_TEXT: Final = frozenset(("text", "content", "message", "str", "string", "value"))
+"""Words behind the name of a text that say no more of it."""
+_NO_ANSWERS: Final = frozenset(("tool", "search", "choice", *_SHARED - {"model"}))
+"""Words in the names of other things that are called a result or a choice, or of what others than the model say."""
 _OF_CALLS: Final = ("arguments", "args", "inputParameters", "input_parameters", "toolUse", "tool_kwargs")
 """Names of what a tool was asked, which is no query of the user's."""
 _MOST_PLACES: Final = 2_000
@@ -307,6 +312,24 @@ def other_contexts(fields: Fields, proposal: Mapping[str, str], aliases: Mapping
     named = {_words(name) for role in _FITTING if role != "context" for name in (role, *aliases[role])}
     free = [path for path in contexts_among(fields) if path.partition("[")[0] not in taken]
     return [path for path in free if _words(path.removesuffix("[]").rpartition(".")[2]) not in named]
+
+
+def answers_beside(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> list[str]:
+    """Paths of the texts beside a chat without an answer that may be it, by the last word of their field's name."""
+    named = {role: {_words(name) for name in (role, *aliases[role])} for role in ("response", "reference", "context")}
+    answers = {words[-1] for words in named["response"]} | {"assistant"}
+    others = {*_NO_ANSWERS, *(word for words in named["reference"] for word in words)}
+    found: JsonObject = {}
+    for name, value in fields.items():
+        words = _words(name)
+        while len(words) > 1 and words[-1] in _OF_TEXT:
+            words = words[:-1]
+        is_misspelled = len(words) == 1 and nearest(words[0], answers, at_least=80.0) is not None
+        is_named = words[-1] in answers or is_misspelled
+        is_plain = words in (("text",), ("content",))
+        if (is_named or is_plain) and not others & set(words) and _words(name) not in named["context"]:
+            found[name] = value
+    return text_paths(found)
 
 
 def text_paths(fields: Fields) -> list[str]:

@@ -126,6 +126,25 @@ def test_several_choices_are_an_event_each_and_what_has_no_id_is_known_by_what_i
     assert one.trace_id == again.trace_id == moved.trace_id != third.trace_id
 
 
+@pytest.mark.parametrize("written", [logged_traffic.openai, logged_traffic.ragas])
+def test_two_answers_of_one_record_are_refused_where_they_differ(written: Any, tmp_path: Path) -> None:
+    (line,) = records(written, TRAFFIC[:1])
+    (whole,) = read(write(tmp_path / "log.jsonl", [line]))[1]
+    assert isinstance(whole, LoggedAnswer)
+    for other, reasons in ((f"{whole.answer}\n", {}), ("I do not know.", {Reason.SEVERAL_ANSWERS: 1})):
+        reader, found = read(write(tmp_path / "log.jsonl", [{**line, "answer": other}]))
+        assert reader.refused == reasons
+        assert len(found) == 1
+
+
+def test_two_contexts_of_one_record_are_refused_where_they_differ(tmp_path: Path) -> None:
+    (line,) = records(logged_traffic.ragas, TRAFFIC[:1])
+    for other, n in ((line["retrieved_contexts"], 1), (["Bo Lind is ill."], 0)):
+        reader, _ = read(write(tmp_path / "log.jsonl", [{**line, "contexts": other}]))
+        assert reader.n_answers == n
+        assert reader.refused == ({} if n else {Reason.NOT_OF_FORMAT: 1})
+
+
 def test_records_that_lack_a_part_are_refused(tmp_path: Path) -> None:
     request, answer = records(logged_traffic.openai_batch, TRAFFIC[:1])
     failed = answer | {"response": {"status_code": 500, "body": {}}}

@@ -177,6 +177,17 @@ def test_what_is_no_case_is_refused_and_counted(tmp_path: Path) -> None:
     assert reader.n_before_reading or reader.refused
 
 
+def test_an_answer_that_may_stand_beside_a_chat_is_not_left_out(tmp_path: Path) -> None:
+    chat = [*transcripts.MESSAGES, {"role": "user", "content": "And berth ten?"}]
+    for beside, refused in (({}, {}), ({"final_answer": "Bo Lind."}, {Reason.NO_CASE: 1})):
+        reader = TraceReader(log(tmp_path / "log.jsonl", [{"messages": chat, **beside}]))
+        assert bool([one for one in reader if isinstance(one, LoggedAnswer)]) is not bool(refused)
+        assert reader.refused == refused
+    said = {"candidates": [{"content": {"role": "model", "parts": [{"text": "Bo Lind."}]}}]}
+    (last,) = answers(log(tmp_path / "log.jsonl", [{"request": {"messages": chat}, "response": said}]))
+    assert last.answer == "Bo Lind."
+
+
 def test_a_log_of_inspect_is_read_from_its_archive_and_from_its_json(tmp_path: Path) -> None:
     (tmp_path / "log.eval").write_bytes(evaluations.archive(evaluations.in_archive(evaluations.SAMPLE)))
     whole = {"version": 2, "status": "success", "eval": {"task": "t"}, "samples": [evaluations.SAMPLE]}

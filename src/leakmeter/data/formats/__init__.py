@@ -7,9 +7,17 @@ cannot express it refuses: a prompt that is not the one that was sent would give
 from typing import Final
 
 from leakmeter.data.formats import agentleak, completions, evaluations, retrieval, transcripts
-from leakmeter.data.formats.base import DataFormat, document_of, documents_by_name
+from leakmeter.data.formats.base import (
+    ANSWERS,
+    CONTEXTS,
+    DataFormat,
+    document_of,
+    documents_by_name,
+    only,
+    only_context,
+)
 
-__all__ = ["FORMATS", "DataFormat", "document_of", "documents_by_name"]
+__all__ = ["ANSWERS", "CONTEXTS", "FORMATS", "DataFormat", "document_of", "documents_by_name", "only", "only_context"]
 
 FORMATS: Final[dict[str, DataFormat]] = {
     format_.name: format_

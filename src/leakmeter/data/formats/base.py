@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from leakmeter.core.record import JsonObject
 from leakmeter.data.chat import ChatCases
-from leakmeter.data.foreign import WHOSE, described
-from leakmeter.data.mapping import Fields, is_name, parsed_list
+from leakmeter.data.foreign import TEXTS, WHOSE, described
+from leakmeter.data.mapping import Fields, is_name, listed, parsed_list
 from leakmeter.data.rows import DataRow
 from leakmeter.errors import DataError
 
 _METADATA_NAMES: Final = ("source", "title", "file_name", "filename", "file_path", "name")
 _NAMES: Final = ("title", "file_name", "filename", "file_path", "filepath", "source")
+ANSWERS: Final = ("result", "answer", "output", "response")
+"""What a record of a question calls its answer."""
+CONTEXTS: Final = ("source_documents", "context", "documents", "retrieved_contexts", "contexts")
+"""What it calls the texts that were retrieved."""
+_MOST_PARTS: Final = 1000
+"""Documents that are looked for in a text which may hold them all."""
 _IDS: Final = ("id", "id_", "doc_id", "document_id")
 
 RowsOfFields = Iterable[tuple[DataRow, Fields]]
@@ -43,6 +49,13 @@ def document_of(value: object, number: int, where: str) -> dict[str, object]:
         has = f"; it has {keys}: name its text in --map, as in context=FIELD[].NAME" if keys else ""
         raise DataError(
             f"{where}: document {number} is an object without 'text', 'page_content', 'content' or 'body'{has}"
+        )
+    others = (text for name in TEXTS if isinstance(text := document.get(name), str) and _is_prose(text))
+    if any(other not in document.text for other in others):
+        texts = [name for name in TEXTS if isinstance(document.get(name), str)]
+        raise DataError(
+            f"{where}: document {number} has several texts, {listed(texts)}; name the one that the model read in "
+            f"--map, as in context=FIELD,context.text={texts[0]}"
         )
     whose: dict[str, object] = {}
     for key in WHOSE:
@@ -113,11 +126,64 @@ def only(fields: Fields, where: str, *names: str) -> Any:
     other = next((name for name in names if fields.get(name) not in (None, "", taken)), None)
     if other is None:
         return taken
-    name = next(name for name in names if fields.get(name) == taken)
-    raise DataError(
+    raise differing(where, next(name for name in names if fields.get(name) == taken), other, "query=…,context=…,")
+
+
+def differing(where: str, name: str, other: str, beside: str = "") -> DataError:
+    """The refusal of two fields that may each be the answer; `beside` is what else `--map` has to name."""
+    return DataError(
         f"{where}: '{name}' and '{other}' differ, and each may be the answer; name the one that was sent, as in --map "
-        f"query=…,context=…,response={name}"
+        f"{beside}response={name}"
     )
+
+
+def only_context(fields: Fields, where: str, *names: str) -> Any:
+    """What these fields hold as the context, a list where it stands as text; refused where two of them differ. Where
+    one is a text that the documents of another stand in, with more words between them, that text is the context."""
+    filled = {name: held for name in names if (held := parsed_list(fields.get(name))) not in (None, "", [], {})}
+    # Ids and names of files are no texts.
+    held = {name: value for name, value in filled.items() if any(map(_is_prose, _texts_of(value)))} or filled
+    taken = next(iter(held), None)
+    if taken is None:
+        return parsed_list(first(fields, *names))
+    for name in held:
+        own, other = (set(map(_letters, _texts_of(held[each]))) - {""} for each in (taken, name))
+        if own == other:
+            continue
+        is_whole = len(own) == 1 and _is_within(other, *own)
+        if not is_whole and not (len(other) == 1 and _is_within(own, *other)):
+            raise DataError(
+                f"{where}: '{taken}' and '{name}' differ, and each may be the context; name what the model read, as in "
+                f"--map query=…,context={taken},response=…, or with context={taken},context={name} both"
+            )
+        whole, parts = (own, other) if is_whole else (other, own)
+        has_more = any(map(str.isalpha, _without(parts, *whole)))
+        taken = taken if is_whole is has_more else name
+    return held[taken]
+
+
+def _texts_of(context: Any) -> list[str]:
+    entries = context if isinstance(context, list) else documents_by_name(context) or [context]
+    return [text if isinstance(text := described(entry).text, str) else str(entry) for entry in entries]
+
+
+def _is_prose(text: str) -> bool:
+    return " " in text.strip() or not text.isascii()
+
+
+def _letters(text: str) -> str:
+    """A text without its white space, by which it is told from another."""
+    return "".join(text.split())
+
+
+def _is_within(parts: Collection[str], whole: str) -> bool:
+    return len(parts) <= _MOST_PARTS and all(part in whole for part in parts)
+
+
+def _without(parts: Iterable[str], whole: str) -> str:
+    for part in sorted(parts, key=len, reverse=True):
+        whole = whole.replace(part, "")
+    return whole
 
 
 def has(*groups: tuple[str, ...]) -> Callable[[Fields], bool]:

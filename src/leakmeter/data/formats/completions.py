@@ -14,14 +14,32 @@ from leakmeter.core.case import SYSTEM_ROLES
 from leakmeter.core.record import JsonObject
 from leakmeter.data.chat import answer_text
 from leakmeter.data.conversation import is_part_of_conversation
-from leakmeter.data.foreign import answer_of, getter, name_of, parts_of, reasoning_of, record, request_of, turn_of
-from leakmeter.data.formats.base import DataFormat, OutcomesOfRows, RowsOfFields
-from leakmeter.data.mapping import Fields, nearest, parsed_cell
+from leakmeter.data.foreign import (
+    CHOICES,
+    ITEMS,
+    TEXT_PARTS,
+    answers_of,
+    getter,
+    joined_answer,
+    name_of,
+    parts_of,
+    reasoning_of,
+    record,
+    request_of,
+    spoken,
+    turn_of,
+)
+from leakmeter.data.formats.base import DataFormat, OutcomesOfRows, RowsOfFields, differing
+from leakmeter.data.mapping import Fields, listed, nearest, parsed_cell
 from leakmeter.data.rows import DataRow
 from leakmeter.errors import DataError
 
 _MOST_BEFORE: Final = 1000
 """Messages and items of the requests that one goes on from, each of which repeats them all."""
+_DEEPEST: Final = 4
+_TEXTS: Final = ("text", "output_text", "answer", "result", "response", "completion", "generated_text")
+"""What the text of an answer is called within it."""
+_EMITTED: Final = frozenset(("message", *ITEMS, *TEXT_PARTS))
 _RETRIEVED: Final = ("all_retrieved_documents", "citations")
 """What Azure retrieved for an answer, in its message's context."""
 
@@ -31,8 +49,8 @@ class _Exchange:
     """A request and its answers, as far as a record has them."""
 
     messages: Any = None
-    choices: Any = None
-    """Of each answer the messages and items that the model emitted; or what stands in their place."""
+    choices: list[list[Any]] | DataError | None = None
+    """Of each answer the messages and items that the model emitted; or why that is not known."""
     id: Any = None
     reference: Any = None
     error: Any = None
@@ -50,7 +68,7 @@ def _read(rows: RowsOfFields) -> OutcomesOfRows:
         # What is not part of a batch stands alone.
         id_ = key if isinstance(key, str) else (row.source, row.number)
         earlier = exchanges.get(id_)
-        parts = _exchange(fields)
+        parts = _exchange(fields, row.where)
         if earlier is None:
             exchanges[id_] = row, parts
         elif _overlap(parts, earlier[1]):
@@ -72,10 +90,9 @@ def _overlap(one: _Exchange, other: _Exchange) -> bool:
     )
 
 
-def _exchange(fields: Fields) -> _Exchange:
+def _exchange(fields: Fields, where: str) -> _Exchange:
     logged = _of_invocation(fields)
     request = request_of(logged)
-    answer = _answer_of(logged)
     messages = parsed_cell(request.get("messages", logged.get("messages")))
     system: Any = request.get("system")
     if messages is None:
@@ -86,15 +103,19 @@ def _exchange(fields: Fields) -> _Exchange:
     else:
         system = []
     before = request.get("previous_response_id") or request.get("conversation")
-    answered = record(answer)
+    answers = answers_of(logged)
+    answered = record(next(iter(answers.values()), None))
+    # The items of Responses may stand beside their input.
+    answer_id = logged.get("id") if isinstance(answers.get("output"), list) else answered.get("id")
+    is_answered = isinstance(messages, list) and bool(messages) and turn_of(messages[-1]).role == "assistant"
     return _Exchange(
         messages,
-        _choices(logged, answer),
+        _only_choices(answers, where, is_answered=is_answered),
         fields.get("custom_id", fields.get("id", fields.get("requestId"))),
         fields.get("reference"),
         fields.get("error") or answered.get("error") or None,
         name_of(before.get("id") if isinstance(before, Mapping) else before),
-        name_of(answered.get("id")),
+        name_of(answer_id),
         system,
     )
 
@@ -109,12 +130,6 @@ def _of_invocation(fields: Fields) -> Fields:
     return {"request": request, "response": answer}
 
 
-def _answer_of(fields: Fields) -> Any:
-    # Items of Responses, as a record of them beside their input.
-    items = _items(fields.get("output"))
-    return answer_of(fields) if items is None else {"output": items, "id": fields.get("id")}
-
-
 def _items(value: object) -> list[Any] | None:
     held = parsed_cell(value)
     is_of_items = isinstance(held, list) and all(isinstance(item, Mapping) and "type" in item for item in held)
@@ -127,18 +142,72 @@ def _input_of(request: Mapping[Any, Any]) -> Any:
     return [{"role": "user", "content": held}] if isinstance(held, str) else held if isinstance(held, list) else None
 
 
-def _choices(fields: Fields, answer: Any) -> Any:
-    choices = parsed_cell(fields.get("choices"))
-    if choices is None and isinstance(answer, str):
+def _only_choices(answers: Mapping[str, Any], where: str, *, is_answered: bool) -> list[list[Any]] | DataError | None:
+    """The choices of the one answer that a record has, maybe in several fields; None where it has none."""
+    read = {name: choices for name, answer in answers.items() if (choices := _choices(answer)) is not None}
+    if not read:
+        # Where the chat has its answer, such a field may be anything.
+        name = next((name for name, answer in answers.items() if answer not in ({}, []) and not is_answered), None)
+        return None if name is None else _unknown(name, answers[name], where)
+    most = max(read, key=lambda name: len(read[name]))
+    texts = set(map(_said, read[most]))
+    other = next((name for name, choices in read.items() if not texts.issuperset(map(_said, choices))), None)
+    return read[most] if other is None else differing(where, *sorted((most, other), key=CHOICES.__contains__))
+
+
+def _unknown(name: str, answer: Any, where: str) -> DataError:
+    if name in CHOICES and isinstance(answer.get(name), list) and not answer[name]:
+        return DataError(f"{where}: '{name}' has to be a list of one answer or more")
+    has, path = (f"an object; it has {listed(answer)}", "") if isinstance(answer, Mapping) else ("a list", "[0]")
+    return DataError(
+        f"{where}: no answer is known in '{name}', {has}; name its text, as in --map response={name}{path}.PATH"
+    )
+
+
+def _said(emitted: Iterable[Any]) -> str:
+    """The text of a choice, by which it is told from another."""
+    turns = [turn for turn in map(turn_of, emitted) if turn.role in (None, "assistant", "message")]
+    return joined_answer(part.text or "" for turn in turns for part in spoken(parts_of(turn.content))).strip()
+
+
+def _choices(answer: Any, depth: int = 0) -> list[list[Any]] | None:
+    """Of each choice of an answer the messages and items that the model emitted; None of a form that is not known."""
+    items = _items(answer) if isinstance(answer, str | list) else None
+    if items is not None and (isinstance(answer, list) or {item["type"] for item in items} <= _EMITTED):
+        is_message = any(item["type"] in TEXT_PARTS for item in items)
+        return [[{"role": "assistant", "content": items}] if is_message else items]
+    if isinstance(answer, str):
         return [[{"role": "assistant", "content": answer}]]
-    if choices is None and isinstance(answer, Mapping):
-        output = parsed_cell(answer.get("output"))
-        if isinstance(output, list):
-            return [output]
-        if isinstance(output, Mapping) and isinstance(output.get("message"), Mapping):
-            return [[output["message"]]]
-        choices = parsed_cell(answer.get("choices", [{"message": answer}] if "content" in answer else None))
-    return [_message_of(choice) for choice in choices] if isinstance(choices, list) else choices
+    if isinstance(answer, list):
+        if answer and all(turn_of(message).role in ("assistant", "tool") for message in answer):
+            return [answer]
+        return _choices(answer[0], depth + 1) if len(answer) == 1 and depth < _DEEPEST else None
+    if not isinstance(answer, Mapping) or depth > _DEEPEST:
+        return None
+    if isinstance(output := parsed_cell(answer.get("output")), list | Mapping) and output:
+        return _choices(output, depth + 1)
+    for name in CHOICES:
+        held = parsed_cell(answer.get(name))
+        if isinstance(held, list) and all(isinstance(choice, Mapping | list) for choice in held):
+            return [emitted for choice in held for emitted in _of_choice(choice)] or None
+    is_message = any(name in answer for name in ("content", "parts", "lc"))
+    if is_message or isinstance(answer.get("message"), Mapping):
+        return _of_choice(answer)
+    texts = {text for name in _TEXTS if isinstance(text := answer.get(name), str) and text}
+    return [[{"role": "assistant", "content": text}] for text in texts] if len(texts) == 1 else None
+
+
+def _of_choice(choice: Any) -> list[list[Any]]:
+    """The answer of a choice; those of a list of choices, as LangChain has them by prompt."""
+    if isinstance(choice, list):
+        return [emitted for each in choice for emitted in _of_choice(each)]
+    if not isinstance(choice, Mapping) or isinstance(choice.get("message"), Mapping):
+        return [_message_of(choice)]
+    if isinstance(choice.get("content"), Mapping):
+        return [[choice["content"]]]
+    is_message = any(name in choice for name in ("content", "parts", "lc"))
+    text = choice.get("text")
+    return [[choice if is_message else {"role": "assistant", "content": text} if isinstance(text, str) else None]]
 
 
 def _message_of(choice: Any) -> list[Any]:
@@ -204,14 +273,11 @@ def _completions(row: DataRow, parts: _Exchange, messages: Any) -> Iterator[tupl
     fields: JsonObject = {"messages": messages}
     own = {"id": parts.id, "reference": parts.reference}
     fields |= {name: value for name, value in own.items() if value is not None}
-    if parts.choices is None:
+    if parts.choices is None or isinstance(parts.choices, DataError):
         if parts.error is not None:
             yield bad("the request failed, and there is no answer")
         else:
-            yield row, fields
-        return
-    if not isinstance(parts.choices, list) or not parts.choices:
-        yield bad("'choices' has to be a list of one answer or more")
+            yield row, fields if parts.choices is None else parts.choices
         return
     for number, emitted in enumerate(parts.choices, 1):
         id_ = {} if number == 1 else {"id": f"{fields.get('id', row.number)} (choice {number})"}

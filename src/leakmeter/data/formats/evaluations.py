@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from leakmeter.core.record import JsonObject
-from leakmeter.data.foreign import as_text, getter, has_reasoned, parts_of, record
+from leakmeter.data.foreign import as_text, described, getter, has_reasoned, parts_of, record, spoken
 from leakmeter.data.formats.base import (
     DataFormat,
     OutcomesOfRows,
@@ -18,14 +19,19 @@ from leakmeter.data.formats.base import (
     of_fields,
     with_tools,
 )
-from leakmeter.data.mapping import Fields, parsed_cell, parsed_list
+from leakmeter.data.mapping import Fields, listed, parsed_cell, parsed_list
 from leakmeter.errors import DataError
+from leakmeter.text.repeats import is_repeated
 
 _QUERIES: Final = ("query", "question", "input", "user_input", "prompt", "message", "instruction", "task", "q")
 _CONTEXTS: Final = (
     *("context", "contexts", "documents", "docs", "passages", "chunks", "sources", "notes", "retrieved_contexts"),
     *("search_results", "knowledge", "records", "record", "document", "background", "memory"),
 )
+_MOST_LINES: Final = 1000
+"""Lines of variables that are looked for in a prompt, which does not have the whole text."""
+_BAR: Final = re.compile(r"(?<=\S)\|(?=\S)")
+_TABLE: Final = re.compile(r"^[ \t]*\|.*\|[ \t]*$|\|[ \t]*:?-+:?[ \t]*\|", re.MULTILINE)
 _ATTACHMENT: Final = "attachment://"
 _OF_MESSAGE: Final = ("role", "content", "tool_calls", "tool_call_id", "function", "name")
 """Fields of a message of inspect_ai that say what it is; others are the tool's own."""
@@ -61,6 +67,13 @@ def _result(result: Any, where: str, place: str) -> Fields:
     texts = [*_texts_of_messages(chat)]
     read = _read_of(result)
     marked = [document for document in read if any(document["text"] in text for text in texts)]
+    others = [document for document in read if document not in marked] if marked else []
+    lines = [line for other in others for line in other["text"].splitlines()]
+    if is_repeated("\n".join(texts), lines[:_MOST_LINES]):
+        raise DataError(
+            f"{where}: of {listed(other['name'] for other in others)} a part is in the prompt, and not word for word; "
+            "give variables as the template writes them"
+        )
     if not marked:
         found = "variable of the test" + (" that stands in the prompt word for word" if read else "")
         raise DataError(
@@ -86,8 +99,9 @@ def _read_of(result: Fields) -> list[dict[str, str]]:
     documents: list[dict[str, str]] = []
     for name, value in named.items():
         texts = value if isinstance(value, list) else [value]
-        for number, text in enumerate(texts, 1):
-            if isinstance(text, str) and text.strip():
+        for number, each in enumerate(texts, 1):
+            text = described(each).text
+            if text is not None and text.strip():
                 documents.append({"name": str(name) if len(texts) == 1 else f"{name} {number}", "text": text})
     return documents
 
@@ -119,10 +133,12 @@ def _inspect(rows: RowsOfFields) -> OutcomesOfRows:
             continue
         attached = record(fields.get("attachments"))
         chat = [_with_attached(_message(message), attached) for message in messages]
-        answer = _last_choice(fields.get("output"))
-        own: JsonObject = {"messages": chat}
-        if answer is not None and getter(chat[-1] if chat else None)("role") != "assistant":
-            own["messages"] = [*chat, _with_attached(_message(answer), attached)]
+        try:
+            chats = list(_each_answered(chat, fields.get("output"), attached, row.where))
+        except DataError as error:
+            yield row, error
+            continue
+        own: JsonObject = {}
         epoch, id_ = fields.get("epoch"), fields.get("id", row.number)
         own["id"] = f"{id_} (epoch {epoch})" if isinstance(epoch, int) and epoch > 1 else str(id_)
         target = fields.get("target")
@@ -132,7 +148,34 @@ def _inspect(rows: RowsOfFields) -> OutcomesOfRows:
         n_hidden = _n_elsewhere(fields, messages) + n_reasoned
         # Of a sample, which may be long, no more is needed.
         beside = {"metadata": fields.get("metadata"), "model": record(fields.get("output")).get("model")}
-        yield replace(row, content={"n_hidden": n_hidden, "n_reasoned": n_reasoned, **beside}), own
+        of_sample = replace(row, content={"n_hidden": n_hidden, "n_reasoned": n_reasoned, **beside})
+        for number, answered in enumerate(chats, 1):
+            id_ = {} if number == 1 else {"id": f"{own['id']} (choice {number})"}
+            yield of_sample, own | {"messages": answered} | id_
+
+
+def _each_answered(chat: list[Any], output: Any, attached: Mapping[Any, Any], where: str) -> Iterator[list[Any]]:
+    """A sample's chat with each choice of its output, of which it may have one as its last message."""
+    choices = [_with_attached(_message(choice), attached) for choice in _choices(output)]
+    if getter(chat[-1] if chat else None)("role") != "assistant":
+        yield from ([*chat, choice] for choice in choices)
+        if not choices:
+            yield chat
+        return
+    said, texts = _letters_of(chat[-1]), list(map(_letters_of, choices))
+    completion = _letters_of({"content": _with_attached(record(output).get("completion"), attached)})
+    if (any(texts) and said not in texts) or completion not in ("", said, *texts):
+        raise DataError(
+            f"{where}: 'output' and the last of 'messages' differ, and each may be the answer; leave one of them out"
+        )
+    yield chat
+    others = (choice for choice, text in zip(choices, texts, strict=True) if text not in ("", said))
+    yield from ([*chat[:-1], other] for other in others)
+
+
+def _letters_of(message: Any) -> str:
+    """What a message says, but for white space, which may differ where it stands twice."""
+    return "".join("".join(part.text or "" for part in spoken(parts_of(getter(message)("content")))).split())
 
 
 def _message(message: Any) -> Any:
@@ -157,9 +200,9 @@ def _with_attached(value: Any, attached: Mapping[Any, Any]) -> Any:
     return [_with_attached(inner, attached) for inner in value] if isinstance(value, list) else value
 
 
-def _last_choice(output: Any) -> Any:
-    choices = output.get("choices") if isinstance(output, Mapping) else None
-    return choices[0].get("message") if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+def _choices(output: Any) -> list[Any]:
+    held = listed_cell(record(output).get("choices"))
+    return [choice["message"] for choice in held if isinstance(choice, Mapping) and choice.get("message") is not None]
 
 
 def _n_elsewhere(fields: Fields, messages: Sequence[Any]) -> int:
@@ -168,7 +211,7 @@ def _n_elsewhere(fields: Fields, messages: Sequence[Any]) -> int:
     n = 0
     for event in listed_cell(fields.get("events")):
         if isinstance(event, Mapping) and event.get("event") == "model":
-            id_ = getter(_last_choice(event.get("output")))("id")
+            id_ = getter(next(iter(_choices(event.get("output"))), None))("id")
             n += isinstance(id_, str) and id_ not in known
     return n
 
@@ -209,7 +252,7 @@ def _read_beside(fields: Fields) -> tuple[list[Any], list[tuple[Any, Any, Any]]]
     """What was retrieved, and the calls of tools, of a test case or a turn."""
     held = parsed_list(_either(fields, "retrieval_context"))
     # In tables and JSON lines it is one text.
-    texts = held.split("|") if isinstance(held, str) and held else held if isinstance(held, list) else []
+    texts = _parts_of(held) if isinstance(held, str) else held if isinstance(held, list) else []
     context = [
         {"name": text["source"], "text": text.get("context")}
         if isinstance(text, Mapping) and isinstance(text.get("source"), str)
@@ -222,6 +265,12 @@ def _read_beside(fields: Fields) -> tuple[list[Any], list[tuple[Any, Any, Any]]]
         if isinstance(call, Mapping)
     ]
     return context, called
+
+
+def _parts_of(text: str) -> list[str]:
+    """Texts that DeepEval has joined by a bar; one that has a table of Markdown is left whole."""
+    parts = [text] if _TABLE.search(text) else _BAR.split(text)
+    return [part for part in parts if part.strip()]
 
 
 def _retrieved_beside(context: Sequence[Any]) -> list[JsonObject]:

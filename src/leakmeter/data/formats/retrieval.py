@@ -7,11 +7,24 @@ it refuses: a prompt that is not the one that was sent would give numbers that m
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 from leakmeter.core.record import JsonObject
 from leakmeter.data.foreign import described, joined_answer, parts_of, spoken, text_of
-from leakmeter.data.formats.base import DataFormat, first, has, listed_cell, of_fields, only, with_tools
+from leakmeter.data.formats.base import (
+    ANSWERS,
+    CONTEXTS,
+    DataFormat,
+    differing,
+    first,
+    has,
+    listed_cell,
+    of_fields,
+    only,
+    only_context,
+    with_tools,
+)
 from leakmeter.data.mapping import Fields, is_name, parsed_cell, parsed_list
 from leakmeter.errors import DataError
 
@@ -21,23 +34,24 @@ def _ragas(fields: Fields, where: str) -> Iterable[Fields]:
     references = parsed_list(first(fields, "reference", "ground_truth", "ground_truths"))
     reference = references[0] if isinstance(references, list) and references else references
     rest = {"id": fields.get("id"), "reference": reference or None}
+    answer = only(fields, where, "response", *ANSWERS)
     if isinstance(question, list):
-        yield {**rest, "messages": question}
+        yield {**rest, "messages": question, "response": answer}
         return
-    context = parsed_list(first(fields, "retrieved_contexts", "contexts"))
+    context = only_context(fields, where, "retrieved_contexts", "contexts", *CONTEXTS)
     if context is None:
         raise DataError(f"{where}: there is no 'retrieved_contexts', so there is nothing to measure")
-    yield {**rest, "query": question, "context": context, "response": only(fields, where, "response", "answer")}
+    yield {**rest, "query": question, "context": context, "response": answer}
 
 
 def _retrieved(fields: Fields, where: str) -> Iterable[Fields]:
     if parsed_list(first(fields, "chat_history")) not in (None, [], ""):
         raise DataError(f"{where}: 'chat_history' was part of the prompt; give the whole chat as 'messages'")
-    answer = only(fields, where, "result", "answer", "output", "response")
+    answer = only(fields, where, *ANSWERS)
     yield {
         "id": fields.get("id"),
         "query": first(fields, "query", "question", "input"),
-        "context": parsed_list(first(fields, "source_documents", "context", "documents")),
+        "context": only_context(fields, where, *CONTEXTS),
         "response": answer.get("content") if isinstance(answer, Mapping) else answer,
         "reference": fields.get("reference"),
     }
@@ -74,12 +88,13 @@ def _components(fields: Fields) -> list[Fields]:
 
 def _pipeline(fields: Fields, where: str) -> Iterable[Fields]:
     components = _components(fields)
-    found: Any = next((held for part in reversed(components) if (held := listed_cell(part.get("documents")))), [])
-    replies: Any = next((held for part in reversed(components) if (held := listed_cell(part.get("replies")))), [])
+    replies = _only_replies(fields, where)
     prompt: Any = next((told for part in components if (told := parsed_cell(part.get("prompt")))), None)
     places: tuple[Fields, ...] = (fields, *components)
     query = next((asked for part in places if (asked := first(part, "query", "question"))), None)
-    texts = [{"text": described(document).text, **document} for document in found if isinstance(document, Mapping)]
+    found, read_before = _found(components)
+    documents = [*found, *read_before]
+    texts = [{**document, "text": described(document).text} for document in documents if isinstance(document, Mapping)]
     chat: Any = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     sent = "" if prompt is None else "\n".join(map(_text_of_message, listed_cell(chat)))
     is_sent = bool(texts) and any(isinstance(each["text"], str) and each["text"] in sent for each in texts)
@@ -97,6 +112,32 @@ def _pipeline(fields: Fields, where: str) -> Iterable[Fields]:
             "response": _said(reply),
             "place": f", reply {number}" if is_several else "",
         }
+
+
+def _only_replies(fields: Fields, where: str) -> list[Any]:
+    """What the generator of a pipeline said; of several it is not known whose reply was the answer."""
+    components = {name: part for name, held in fields.items() if isinstance(part := parsed_cell(held), Mapping)}
+    replies = {name: held for name, part in components.items() if (held := listed_cell(part.get("replies")))}
+    for one, other in pairwise(replies):
+        if list(map(_said, replies[one])) != list(map(_said, replies[other])):
+            raise differing(where, f"{other}.replies[0]", f"{one}.replies[0]", "query=…,context=…,")
+    return next(reversed(replies.values()), [])
+
+
+def _found(components: Iterable[Fields]) -> tuple[list[Any], list[Any]]:
+    """What the retrievers of a pipeline found: all of it, but for what a later component has chosen from among it; and
+    what that has left out."""
+    found: list[Any] = []
+    left_out: list[Any] = []
+    for part in components:
+        held = listed_cell(part.get("documents"))
+        known, own = ({described(document).text for document in documents} for documents in (found, held))
+        if held and own <= known:
+            left_out += (document for document in found if described(document).text not in own)
+            found = held
+        else:
+            found = [*found, *(document for document in held if described(document).text not in known)]
+    return found, left_out
 
 
 def _text_of_message(message: Any) -> str:
@@ -141,6 +182,7 @@ def _llamaindex(fields: Fields, where: str) -> Iterable[Fields]:
             f"{where}: there is no 'query'; LlamaIndex does not keep it with its response, so give both, as in "
             "{'query': …, 'response': …}"
         )
+    answer = only({**fields, "response": answer}, where, "response", *ANSWERS)
     rest = {"id": fields.get("id"), "response": answer, "reference": fields.get("reference")}
     called = [source for source in listed_cell(sources) if isinstance(source, Mapping) and "tool_name" in source]
     if called:

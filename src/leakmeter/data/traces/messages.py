@@ -115,8 +115,9 @@ class LoggedReply:
 
 def replies_of(value: object) -> tuple[list[LoggedReply], dict[str, str]]:
     """What a call answered, and by the ids of calls in it their tools; `Unusable` where there is neither text nor a
-    call. Knows texts, messages, items, chat completions with `choices`, LangChain's `generations`, records with an
-    `answer`; each as JSON text too. Each choice is a reply, and what stands behind a result within it another."""
+    call. Knows texts, messages, items, chat completions with `choices`, Gemini's `candidates`, LangChain's
+    `generations`, records with an `answer`; each as JSON text too. Each choice is a reply, and what stands behind a
+    result within it another."""
     inner = parsed(value)
     # A model may write JSON: only what is a message or a list of them is taken for more than the text.
     is_text = isinstance(value, str) and not _is_message(inner)
@@ -321,9 +322,11 @@ def _replies(value: Any, tools: _Tools, depth: int) -> list[LoggedReply]:
     for shell in ("kwargs", "data", "lc_kwargs"):
         if is_record(value.get(shell)) and ("lc" in value or "type" in value):
             value = value[shell]
-    for name in ("choices", "generations"):
+    for name in foreign.CHOICES:
         if isinstance(value.get(name), list):
             return _replies(value[name], tools, depth + 1)
+    if is_record(value.get("content")) and "parts" in value["content"]:
+        return _ended(_replies(value["content"], tools, depth + 1), ended)
     if is_record(value.get("message")):
         info = value.get("generation_info")
         ended = ended or (info.get("finish_reason") if is_record(info) else None)

@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 
 from leakmeter.core.case import Case, Channel, Message, Recipient, record_of
 from leakmeter.data.api_errors import is_api_error
-from leakmeter.data.cases import cases_of_fields, said_by
+from leakmeter.data.cases import answers_to, cases_of_fields, said_by
 from leakmeter.data.chat import ChatCase, ChatCases, id_of
 from leakmeter.data.conversation import ALL_EMISSIONS, EmissionOptions
 from leakmeter.data.foreign import first, has_reasoned
@@ -71,6 +71,8 @@ class CaseAnswers:
             bad.clear()
             try:
                 found = self._cases_of(content, row)
+                if found.is_unanswered and answers_to(row):
+                    raise DataError(f"{row.where}: the chat ends without an answer, which may stand beside it")
             except DataError:
                 yield Refused(Reason.NO_CASE, row.where)
                 continue

@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
@@ -13,7 +14,7 @@ from leakmeter.core.case import ToolCall
 from leakmeter.core.record import JsonObject
 from leakmeter.data.foreign import described, parsed, whose_said
 from leakmeter.data.recipients import recipient_said
-from leakmeter.data.traces.answer import LoggedMessage, ReadText, Unusable
+from leakmeter.data.traces.answer import LoggedMessage, ReadText, Reason, Unusable
 from leakmeter.data.traces.messages import LoggedReply, messages_of, replies_of
 from leakmeter.data.traces.plainly import named
 from leakmeter.errors import StoreError
@@ -78,6 +79,16 @@ class TraceSpan:
             self.tools = [[id_, tool] for id_, tool in tools.items()]
         except Unusable as error:
             self.problem = error.reason.value
+
+    def check_only(self, others: Iterable[object]) -> None:
+        """Take it as a problem where one of these, other fields of the record, says another answer: only one was
+        sent."""
+        said = {own.text.strip() for own in self.replies()}
+        for other in others if self.problem is None else ():
+            with suppress(Unusable):
+                replies, _ = replies_of(other)
+                if not said.issuperset(reply.text.strip() for reply in replies):
+                    self.problem = Reason.SEVERAL_ANSWERS.value
 
     def read_recipient(self, logged: Mapping[Any, Any]) -> None:
         """Take what a record's field `recipient` says of who was answered."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from leakmeter.data.foreign import TEXTS, answer_of, first, has_reasoned, parsed, record, request_of
+from leakmeter.data.foreign import TEXTS, answers_of, first, has_reasoned, parsed, record, request_of
 from leakmeter.data.traces.answer import Reason
 from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat
 from leakmeter.data.traces.plainly import at_path, event_of, is_record, named, seconds
@@ -23,7 +23,9 @@ _WITHIN = ("metadata", "body", "request", "extra")
 
 
 def _fits(logged: LogRecord) -> bool:
-    has_choices = "choices" in logged or "choices" in record(answer_of({"response": logged.get("response")}))
+    has_choices = "choices" in logged or "choices" in record(
+        answers_of({"response": logged.get("response")}).get("response")
+    )
     return "messages" in request_of(logged) or has_choices or "custom_id" in logged
 
 
@@ -45,7 +47,7 @@ def is_conversation(logged: LogRecord, documents: str | None) -> bool:
     """Whether a record has all of a conversation that read something, and not one call: each turn has its answer among
     the messages, and no document stands beside them."""
     messages = parsed(request_of(logged).get("messages"))
-    if not isinstance(messages, list) or "custom_id" in logged or "choices" in logged or answer_of(logged) is not None:
+    if not isinstance(messages, list) or "custom_id" in logged or answers_of(logged):
         return False
     is_answered = any(record(message).get("role") == "assistant" for message in messages)
     return is_answered and not beside(logged, documents)
@@ -59,9 +61,9 @@ def recipient_of(logged: LogRecord, request: LogRecord) -> tuple[str | None, str
 
 
 def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
-    request, answer = request_of(logged), answer_of(logged) or None
-    output = answer if answer is not None else {"choices": logged["choices"]} if "choices" in logged else None
-    completion = record(answer)
+    request, answers = request_of(logged), answers_of(logged)
+    output = next(iter(answers.values()), None) or None
+    completion = record(output)
     batch = named(logged.get("custom_id"))
     id_ = named(first(logged, "trace_id", "id")) or named(completion.get("id"))
     trace_id = batch or id_ or event_of(logged)
@@ -82,6 +84,7 @@ def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[Foun
         # Messages of Anthropic and Bedrock have the system prompt beside them.
         system = request.get("system")
         span.read_call({"messages": messages, "system": system} if messages and system else messages, output)
+    span.check_only(answers.values())
     span.n_hidden = int(has_reasoned(completion or output))
     code = record(logged.get("response")).get("status_code")
     span.failed = bool(logged.get("error")) or (isinstance(code, int) and code >= 400)

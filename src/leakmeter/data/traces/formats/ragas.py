@@ -31,7 +31,11 @@ def _sample(logged: LogRecord, where: str, documents: str | None) -> Iterator[Fo
     span = TraceSpan(
         named(first(logged, "trace_id", "id")) or event_of(logged), named(logged.get("span_id")) or "1", where, "llm"
     )
-    held = first(logged, "retrieved_contexts", "contexts") if documents is None else at_path(logged, documents)
+    try:
+        names = ("retrieved_contexts", "contexts", *data_formats.CONTEXTS)
+        held = data_formats.only_context(logged, where, *names) if documents is None else at_path(logged, documents)
+    except DataError:
+        raise Unusable(Reason.NOT_OF_FORMAT) from None
     span.documents = documents_of(held)
     ids = parsed(logged.get("retrieved_context_ids"))
     if isinstance(ids, list) and len(ids) == len(span.documents):
@@ -54,6 +58,7 @@ def _sample(logged: LogRecord, where: str, documents: str | None) -> Iterator[Fo
         ]
         span.is_rebuilt = True
     span.read_call(prompt, answer)
+    span.check_only(logged.get(name) for name in data_formats.ANSWERS)
     span.n_hidden = int(has_reasoned(answer))
     span.end = seconds(first(logged, "time", "timestamp", "created_at"))
     span.user, span.session = recipient_of(logged, {})
