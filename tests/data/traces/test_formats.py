@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from helpers import logged_traffic
-from helpers.logged_traffic import WITH_SPANS, WRITERS, exchanges, records, write
+from helpers.logged_traffic import WITH_SPANS, WRITERS, Exchange, exchanges, records, write
 from leakmeter.data.traces import LoggedAnswer, Reason, Refused, TraceReader
 
 TRAFFIC = exchanges(12)
@@ -260,24 +261,131 @@ def test_a_list_a_page_of_an_api_and_one_record_on_several_lines(tmp_path: Path)
 
 def test_a_span_a_line_and_both_conventions_of_otlp(tmp_path: Path) -> None:
     one = TRAFFIC[0]
-    spans = [s for r in logged_traffic.otel(one) for s in r["resourceSpans"][0]["scopeSpans"][0]["spans"]]
-    assert read(write(tmp_path / "log.jsonl", spans))[0].n_answers == 1
-    mixed = []
-    for span in logged_traffic.openinference(one):
-        attributes = span["attributes"]
-        for name in ("llm.input_messages", "llm.output_messages"):
-            for number, message in enumerate(attributes.pop(name, [])):
-                attributes |= {f"{name}.{number}.{key}": value for key, value in message.items()}
-        held = [{"key": key, "value": {"stringValue": str(value)}} for key, value in attributes.items()]
-        ids = {"traceId": span["context"]["trace_id"], "spanId": span["context"]["span_id"]}
-        mixed.append({**ids, "startTimeUnixNano": "1772442000000000000", "attributes": held})
-    reader, (answer,) = read(write(tmp_path / "log.jsonl", mixed))
+    assert read(write(tmp_path / "log.jsonl", otel_spans(one)))[0].n_answers == 1
+    reader, (answer,) = read(write(tmp_path / "log.jsonl", spans_of_otlp(one)))
     assert reader.format == "otel"
     assert isinstance(answer, LoggedAnswer)
     assert [(m.role, m.content) for m in answer.messages] == [(m["role"], m["content"]) for m in one.messages]
     # Values that are no JSON text are read too.
     plain = [span for one in TRAFFIC for span in logged_traffic.otel(one, as_text=False)]
     assert read(write(tmp_path / "log.jsonl", plain))[0].n_answers == len(TRAFFIC)
+
+
+def spans_of_otlp(one: Exchange, **attributes: Any) -> list[dict[str, Any]]:
+    """Spans by OpenInference with flattened attributes; those of the call with what is given in the place of its own,
+    or without it where that is None."""
+    out = []
+    for span in logged_traffic.openinference(one):
+        held = span["attributes"]
+        for name in ("llm.input_messages", "llm.output_messages"):
+            for number, message in enumerate(held.pop(name, [])):
+                held |= {f"{name}.{number}.{key}": value for key, value in message.items()}
+        for name, value in attributes.items() if span["span_kind"] == "LLM" else ():
+            held = {key: kept for key, kept in held.items() if not key.startswith(name)} | {name: value}
+        written = [{"key": key, "value": {"stringValue": str(held[key])}} for key in held if held[key] is not None]
+        ids = {"traceId": span["context"]["trace_id"], "spanId": span["context"]["span_id"]}
+        time = str(int(datetime.fromisoformat(span["start_time"]).timestamp()) * 10**9)
+        out.append({**ids, "startTimeUnixNano": time, "attributes": written})
+    return out
+
+
+def reasons_of(path: Path, spans: list[dict[str, Any]]) -> list[Reason | None]:
+    return [one.reason if isinstance(one, Refused) else None for one in read(write(path, spans))[1]]
+
+
+KIND, ROLE = "openinference.span.kind", "llm.input_messages.0.message.role"
+OTHER_PARTS = {f"llm.output_messages.0.message.contents.{n}.message_content.text": "Anna." for n in (0, 2)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "n_dropped", "reason"),
+    [
+        ({}, 0, None),
+        # What a message has between its texts stands elsewhere.
+        ({"llm.output_messages.0.message.content": None, **OTHER_PARTS}, 0, None),
+        ({"llm.input_messages.0": None}, 0, Reason.INCOMPLETE),
+        ({"llm.input_messages.1": None, "llm.input_messages.2.message.role": "user"}, 0, Reason.INCOMPLETE),
+        ({"llm.output_messages.0": None, "llm.output_messages.1.message.content": "x"}, 0, Reason.INCOMPLETE),
+        ({KIND: None}, 0, Reason.INCOMPLETE),
+        ({}, 3, Reason.INCOMPLETE),
+    ],
+)
+def test_a_call_whose_first_attributes_were_evicted_is_incomplete(
+    changed: dict[str, Any], n_dropped: int, reason: Reason | None, tmp_path: Path
+) -> None:
+    spans = spans_of_otlp(TRAFFIC[0], **changed)
+    for name in ("droppedAttributesCount", "dropped_attributes_count"):
+        assert reasons_of(tmp_path / "log.jsonl", [*spans[:-1], spans[-1] | {name: n_dropped}]) == [reason]
+    printed = []
+    for span in spans:
+        attributes = {one["key"]: one["value"]["stringValue"] for one in span["attributes"]}
+        context = {"trace_id": span["traceId"], "span_id": span["spanId"]}
+        printed.append({"kind": "SpanKind.INTERNAL", "context": context, "attributes": attributes, "parent_id": None})
+        printed[-1]["start_time"] = span["startTimeUnixNano"]
+    printed[-1]["dropped_attributes_count"] = n_dropped
+    # Whichever span is the first of the log.
+    for held in (printed, printed[::-1]):
+        assert reasons_of(tmp_path / "log.jsonl", held) == [reason]
+
+
+def test_a_call_for_which_only_a_part_of_a_retrieval_was_logged_is_incomplete(tmp_path: Path) -> None:
+    first, retrieval, call = spans_of_otlp(TRAFFIC[0])
+    start = "retrieval.documents.0."
+    kept = [one for one in retrieval["attributes"] if not one["key"].startswith(start)]
+    for changed in ({"attributes": kept}, {"droppedAttributesCount": 9}):
+        held = [first, retrieval | changed, call]
+        assert reasons_of(tmp_path / "log.jsonl", held) == [Reason.INCOMPLETE]
+    # A search that failed found nothing.
+    (said,) = read(write(tmp_path / "log.jsonl", [*held[:1], held[1] | {"status": {"code": 2}}, call]))[1]
+    assert isinstance(said, LoggedAnswer)
+
+
+def otel_spans(one: Exchange) -> list[dict[str, Any]]:
+    return [span for r in logged_traffic.otel(one) for span in r["resourceSpans"][0]["scopeSpans"][0]["spans"]]
+
+
+def with_attributes(span: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    kept = [one for one in span["attributes"] if one["key"] not in changed]
+    added = [{"key": key, "value": {"stringValue": value}} for key, value in changed.items() if value is not None]
+    return span | {"attributes": [*kept, *added]}
+
+
+@pytest.mark.parametrize("name", ["gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions"])
+def test_messages_in_json_that_was_cut_are_no_text(name: str, tmp_path: Path) -> None:
+    *before, call = otel_spans(TRAFFIC[0])
+    (whole,) = (one["value"]["stringValue"] for one in call["attributes"] if one["key"] == name)
+    held = [*before, with_attributes(call, **{name: whole[: len(whole) // 2]})]
+    assert reasons_of(tmp_path / "log.jsonl", held) == [Reason.INCOMPLETE]
+
+
+def test_an_answer_in_json_that_a_model_did_not_end_is_its_text(tmp_path: Path) -> None:
+    for said, reason in (
+        ('[{"name": "Anna Ek", "day": ', None),
+        ('{"content": ["Anna Ek", ', None),
+        ('[{"role": "assistant", "content": "Anna Ek', Reason.INCOMPLETE),
+        ('{"role": "assistant", "content": "Anna Ek', Reason.INCOMPLETE),
+        (' [{"type": "text", "text": "Anna Ek', Reason.INCOMPLETE),
+    ):
+        *before, call = logged_traffic.langfuse(TRAFFIC[0])
+        assert reasons_of(tmp_path / "log.jsonl", [*before, call | {"output": said}]) == [reason], said
+        # Of a message it is the text, whatever it is.
+        message = {"role": "assistant", "content": said}
+        assert reasons_of(tmp_path / "log.jsonl", [*before, call | {"output": message}]) == [None], said
+
+
+def test_calls_of_models_whose_attributes_are_not_read_are_counted(tmp_path: Path) -> None:
+    texts = {"ai.prompt.messages": '[{"role": "user", "content": "Who?"}]', "ai.response.text": "Anna."}
+    for attributes, more, reasons in (
+        (texts, {}, [Reason.NOT_OF_FORMAT]),
+        ({"llm.completions.0.content": "Anna."}, {}, [Reason.NOT_OF_FORMAT]),
+        ({"gen_ai.output.messages": '[{"role": "assistant", "content": "Anna."}]'}, {}, [Reason.NO_PROMPT]),
+        ({"gen_ai.usage.input_tokens": "3"}, {"droppedAttributesCount": 1}, [Reason.INCOMPLETE]),
+        ({"gen_ai.usage.input_tokens": "3"}, {}, []),
+        ({"gen_ai.operation.name": "embeddings", "gen_ai.usage.input_tokens": "3"}, {"droppedAttributesCount": 1}, []),
+    ):
+        alone = {"traceId": "a", "spanId": "b", "startTimeUnixNano": "1772442000000000000", "attributes": []}
+        held = [*otel_spans(TRAFFIC[0]), with_attributes(alone, **attributes) | more]
+        assert reasons_of(tmp_path / "log.jsonl", held) == [None, *reasons], attributes
 
 
 def test_a_data_frame_of_phoenix_has_a_column_for_each_attribute(tmp_path: Path) -> None:

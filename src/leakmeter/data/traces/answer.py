@@ -255,7 +255,10 @@ class Reason(StrEnum):
     OTHER_VERSION = "other-version", "The record comes from a newer version of leakmeter's log; update leakmeter."
     TOO_MANY_SPANS = "too-many-spans", "The trace has too many spans, or too much text, to be read."
     SAME_ID = "same-id", "Another call of the trace has the same id but other texts."
-    INCOMPLETE = "incomplete", "The prompt or the retrieved texts were cut before they were logged."
+    INCOMPLETE = (
+        "incomplete",
+        "The prompt, the answer or what was retrieved was cut before it was logged; raise the limits of attributes.",
+    )
     NO_PROMPT = "no-prompt", "The call's messages were not logged."
     RAW_PROMPT = "raw-prompt", "The prompt is a single text without messages; only chats are measured."
     NOT_TEXT = "not-text", "A message has a part that is not text, such as an image or a file."

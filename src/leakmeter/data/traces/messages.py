@@ -25,6 +25,9 @@ from leakmeter.errors import DataError
 from leakmeter.text.turns import PART_SEPARATOR, SEPARATOR
 
 _ROLE = re.compile(r"[a-z][a-z_]*")
+_BEGINS_MESSAGES = re.compile(
+    r'\[\s*\{.*"(?:role|parts|content|type|message)"\s*:|\{\s*"(?:role|messages|choices)"\s*:', re.DOTALL
+)
 _ANSWERS = ("answer", "result", "response", "output", "text", "output_text")
 _OF_TOOLS: Final = ("tool", "function")
 _OF_SERVERS: Final = {
@@ -40,7 +43,7 @@ def messages_of(value: object) -> list[LoggedMessage]:
     one; a record that has such a list as `messages`; each as JSON text too."""
     value = parsed(value)
     if isinstance(value, str):
-        raise Unusable(Reason.RAW_PROMPT)
+        raise Unusable(Reason.INCOMPLETE if _is_cut(value) else Reason.RAW_PROMPT)
     instructions: object = None
     if is_record(value):
         held = next((value[name] for name in ("messages", "chat_history") if value.get(name)), None)
@@ -63,6 +66,12 @@ def messages_of(value: object) -> list[LoggedMessage]:
     if instructions is not None and all(message.role not in SYSTEM_ROLES for message in messages):
         messages = [*_messages({"role": "system", "content": instructions}, _Tools()), *messages]
     return [message for turn in groupby(messages, key=_role) for message in _as_turn(list(turn[1]))]
+
+
+def _is_cut(text: str) -> bool:
+    """Whether a text that is no JSON begins as messages in JSON do. A model may write JSON that was cut: only what has
+    the fields of messages is taken for them."""
+    return _BEGINS_MESSAGES.match(text.lstrip()) is not None
 
 
 def _role(message: LoggedMessage) -> str:
@@ -120,6 +129,8 @@ def replies_of(value: object) -> tuple[list[LoggedReply], dict[str, str]]:
     inner = parsed(value)
     # A model may write JSON: only what is a message or a list of them is taken for more than the text.
     is_text = isinstance(value, str) and not _is_message(inner)
+    if isinstance(inner, str) and _is_cut(inner):
+        raise Unusable(Reason.INCOMPLETE)
     tools = _Tools()
     replies = _replies(value if is_text else inner, tools, 0)
     if not any(reply.text.strip() or reply.calls for reply in replies):

@@ -13,7 +13,7 @@ from leakmeter.core.case import ToolCall
 from leakmeter.core.record import JsonObject
 from leakmeter.data.foreign import described, parsed, whose_said
 from leakmeter.data.recipients import recipient_said
-from leakmeter.data.traces.answer import LoggedMessage, ReadText, Unusable
+from leakmeter.data.traces.answer import LoggedMessage, ReadText, Reason, Unusable
 from leakmeter.data.traces.messages import LoggedReply, messages_of, replies_of
 from leakmeter.data.traces.plainly import named
 from leakmeter.errors import StoreError
@@ -110,9 +110,14 @@ class TraceSpan:
             self.response_id = self.response_id or event.response_id
             self.n_hidden = self.n_hidden or event.n_hidden
         if not (self.messages or self.answers):
-            prompt, replies = ([said for event in events for said in event.given[n]] for n in (0, 1))
+            cut = next((each.problem for each in (self, *events) if each.problem == Reason.INCOMPLETE), None)
             self.problem = None
-            self.read_call(prompt, replies or None)
+            try:
+                prompt, replies = contents_of([event.given for event in events])
+                self.read_call(prompt, replies or None)
+            except Unusable as error:
+                self.problem = error.reason.value
+            self.problem = cut or self.problem
 
     def prompt(self) -> list[LoggedMessage]:
         return [_message(*row) for row in self.messages]
@@ -131,6 +136,17 @@ class TraceSpan:
     @classmethod
     def unpacked(cls, packed: bytes) -> TraceSpan:
         return cls(*json.loads(packed))
+
+
+def contents_of(given: Iterable[Sequence[list[Any]]]) -> tuple[list[Any], list[Any]]:
+    """The prompt and the replies that events of one call have, each a part of them. One that has both has all of the
+    prompt; `Unusable` where another has a different one."""
+    events = list(given)
+    wholes = [event for event in events if all(event)]
+    if any(event[0] != wholes[0][0] for event in wholes):
+        raise Unusable(Reason.SAME_ID)
+    prompt = [said for event in wholes[:1] or events for said in event[0]]
+    return prompt, [said for event in wholes or events for said in event[1]]
 
 
 _FIELDS: Final = tuple(item.name for item in fields(TraceSpan))

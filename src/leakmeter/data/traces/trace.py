@@ -281,7 +281,7 @@ class _Tree:
         # What is not known of an order is left as it was logged.
         self.calls = sorted((span for span in inner if span.span_id not in within), key=_order)
         searches = sorted((span for span in self._spans if span.kind in _SEARCHING), key=_order)
-        self._searches = [span for span in searches if span.documents]
+        self._searches = [span for span in searches if span.documents or span.problem]
         self._rerankers = sorted(_start(span, math.inf) for span in searches if span.kind == "reranker")
         """When they began; those of which it is not known are taken to follow whatever there is."""
         self.hidden = _Hidden(span for span in self._spans if span.kind == "tool" or span.span_id in within)
@@ -337,7 +337,9 @@ class _Tree:
             is_reranked = n_behind > (span.kind == "reranker")
             # One of which it is not known when it began is taken to be old.
             is_old = before is not None and start <= _start(before, math.inf)
-            is_expected = not (is_inner or is_reranked or is_old)
+            is_expected = not (is_inner or is_reranked or is_old or span.failed)
+            if is_expected and span.problem is not None:
+                raise Unusable(Reason(span.problem))
             out += [_retrieved(*document, is_expected=is_expected) for document in span.documents]
         return own + out
 
