@@ -212,6 +212,55 @@ def test_prompts_that_cannot_be_measured(tmp_path: Path) -> None:
         assert (refused.reason, refused.where, refused.span_id) == (reason, "log.jsonl, line 1", TRAFFIC[0].span_id(2))
 
 
+def chunk(content: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "AIMessageChunk", "content": content, **more}
+
+
+def piece(arguments: str, **more: Any) -> list[dict[str, Any]]:
+    return [{"type": "tool_call_chunk", "index": 0, "name": None, "id": None, "args": arguments, **more}]
+
+
+PIECES = ("Anna 070", "-123 45", "67.")
+EVENTS = "".join(f"data: {json.dumps({'delta': text})}\n\n" for text in PIECES)
+SERIALISED = [{"lc": 1, "type": "constructor", "id": ["x", "AIMessageChunk"], "kwargs": {"content": t}} for t in PIECES]
+ENDED = {"response_metadata": {"finish_reason": "stop"}}
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        (list(PIECES), ["Anna 070-123 4567."]),
+        ({"output": list(PIECES)}, ["Anna 070-123 4567."]),
+        ([*map(chunk, PIECES), chunk("", **ENDED)], ["Anna 070-123 4567."]),
+        ([chunk([{"type": "text", "text": text, "index": 0}]) for text in PIECES], ["Anna 070-123 4567."]),
+        (SERIALISED, ["Anna 070-123 4567."]),
+        (
+            [
+                chunk("I look.", tool_call_chunks=piece('{"who": "An', name="search", id="c1")),
+                chunk("", tool_call_chunks=piece('na"}')),
+            ],
+            ["I look.", '{"who": "Anna"}'],
+        ),
+        ([chunk("An"), chunk([{"type": "image_url", "image_url": {"url": "x"}}])], [Reason.NOT_TEXT]),
+        ([{"content": text} for text in PIECES], [Reason.SEVERAL_ANSWERS]),
+        ([chunk("An"), {"role": "assistant", "content": "Anna."}], [Reason.SEVERAL_ANSWERS]),
+        # Choices are an answer each.
+        ({"choices": ["Anna.", "Bo."]}, ["Anna.", "Bo."]),
+        ([{"role": "assistant", "content": text} for text in ("Anna.", "Bo.")], ["Anna.", "Bo."]),
+        (EVENTS, [Reason.STREAM]),
+        (f"event: delta\n{EVENTS}data: [DONE]\n\n", [Reason.STREAM]),
+        (f"Such is a stream:\n{EVENTS}", [f"Such is a stream:\n{EVENTS}"]),
+        ('data: {"a": 1}', ['data: {"a": 1}']),
+    ],
+)
+@pytest.mark.parametrize("name", ["langsmith", "langfuse"])
+def test_an_answer_that_was_streamed_is_one(name: str, output: Any, said: list[Any], tmp_path: Path) -> None:
+    *before, call = WRITERS[name](TRAFFIC[0])
+    key = "output" if name == "langfuse" else "outputs"
+    found = read(write(tmp_path / "log.jsonl", [*before, call | {key: output}]))[1]
+    assert [one.reason if isinstance(one, Refused) else one.answer for one in found] == said
+
+
 def test_of_two_answers_none_is_chosen(tmp_path: Path) -> None:
     held = [*logged_traffic.langfuse(TRAFFIC[0])]
     (call,) = (row for row in held if row["type"] == "GENERATION")

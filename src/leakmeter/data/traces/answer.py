@@ -267,6 +267,7 @@ class Reason(StrEnum):
     NO_QUESTION = "no-question", "The prompt has no message of role 'user'."
     NO_ANSWER = "no-answer", "The call has no answer, or an empty one."
     SEVERAL_ANSWERS = "several-answers", "Two texts of the call may each be its answer, and they differ."
+    STREAM = "stream", "The answer is a stream of events as an API sends it; log the text that they make."
     FAILED = "failed", "The call failed."
     NO_DOCUMENTS = (
         "no-documents",
