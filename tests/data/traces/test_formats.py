@@ -12,7 +12,9 @@ import pytest
 
 from helpers import logged_traffic
 from helpers.logged_traffic import WITH_SPANS, WRITERS, Exchange, exchanges, records, write
+from leakmeter.data.cases import cases_of
 from leakmeter.data.traces import LoggedAnswer, Reason, Refused, TraceReader
+from leakmeter.data.traces.reader import presets
 
 TRAFFIC = exchanges(12)
 
@@ -210,6 +212,101 @@ def test_prompts_that_cannot_be_measured(tmp_path: Path) -> None:
         assert isinstance(refused, Refused)
         assert reader.refused == {reason: 1}
         assert (refused.reason, refused.where, refused.span_id) == (reason, "log.jsonl, line 1", TRAFFIC[0].span_id(2))
+
+
+FIRST, SECOND = TRAFFIC[0].texts[:2]
+
+
+@pytest.mark.parametrize("name", ["langsmith", "langfuse", "mlflow"])
+@pytest.mark.parametrize(
+    ("output", "found"),
+    [
+        ([{"text": FIRST}, {"text": SECOND}], [FIRST, SECOND]),
+        *(({of: [{"text": FIRST}]}, [FIRST]) for of in ("documents", "docs", "results", "nodes", "chunks", "hits")),
+        ({"matches": [{"id": "m", "score": 0.5, "metadata": {"text": FIRST}}]}, [FIRST]),
+        ({"points": [{"id": 3, "payload": {"text": FIRST}}]}, [FIRST]),
+        ({"hits": {"hits": [{"_source": {"text": FIRST}}]}}, [FIRST]),
+        ({"retrievalResults": [{"content": {"text": FIRST, "type": "TEXT"}}]}, [FIRST]),
+        ({"ids": [["a", "b"]], "documents": [[FIRST, SECOND]]}, [FIRST, SECOND]),
+        ([[{"page_content": FIRST}, 0.7], [{"page_content": SECOND}, 0.5]], [FIRST, SECOND]),
+        ({"documents": [{"text": FIRST}], "results": [{"text": SECOND}]}, [FIRST, SECOND]),
+        ({"documents": [{"text": FIRST}], "results": [{"id": "a", "score": 1}]}, [FIRST]),
+        ({"documents": [{"text": FIRST}], "context": f"1. {FIRST}"}, [FIRST]),
+        (FIRST, [FIRST]),
+        ({"output": FIRST}, [FIRST]),
+        ([], []),
+        ({"documents": []}, []),
+        (None, Reason.DOCUMENT_WITHOUT_TEXT),
+        ({}, Reason.DOCUMENT_WITHOUT_TEXT),
+        ({"status": "ok"}, Reason.DOCUMENT_WITHOUT_TEXT),
+        ('[{"text": "File', Reason.INCOMPLETE),
+    ],
+)
+def test_what_a_search_returned_is_read_under_known_names_or_told(
+    name: str, output: Any, found: Any, tmp_path: Path
+) -> None:
+    third = TRAFFIC[0].texts[2]
+    one = replace(TRAFFIC[0], question=f"{third} {TRAFFIC[0].question}")
+    held = json.loads(json.dumps(records(WRITERS[name], [one])))
+    spans = held[0]["data"]["spans"] if name == "mlflow" else held
+    _, search, call = spans
+    other = json.loads(json.dumps(search)) | {"id": "other", "span_id": "AAAAAAAAAAk="}
+    for span, value in ((search, output), (other, [{"text": third}])):
+        if name == "mlflow":
+            span["attributes"]["mlflow.spanOutputs"] = json.dumps(value)
+        else:
+            span["outputs" if name == "langsmith" else "output"] = value
+    spans[:] = [search, other, call]
+    (said,) = read(write(tmp_path / "log.jsonl", held))[1]
+    if isinstance(found, Reason):
+        assert isinstance(said, Refused)
+        assert said.reason is found
+        return
+    assert isinstance(said, LoggedAnswer)
+    assert sorted(document.text for document in said.documents) == sorted([*found, third])
+
+
+def test_a_search_by_open_telemetry_whose_texts_were_not_logged_is_told(tmp_path: Path) -> None:
+    first, search, call = otel_spans(TRAFFIC[0])
+    log = tmp_path / "log.jsonl"
+    for held, reason in (
+        ({"gen_ai.retrieval.documents": None}, Reason.DOCUMENT_WITHOUT_TEXT),
+        ({"gen_ai.retrieval.documents": '[{"id": "a", "content": "File'}, Reason.INCOMPLETE),
+        ({"gen_ai.retrieval.documents": "[]"}, Reason.NO_DOCUMENTS),
+    ):
+        assert reasons_of(log, [first, with_attributes(search, **held), call]) == [reason]
+    # The user may say where they stand instead.
+    bare = with_attributes(search, **{"gen_ai.retrieval.documents": None})
+    (said,) = cases_of(write(log, [first, bare, call]), logs=presets, context_from="Notes:(.*)Question:").cases
+    assert FIRST in "".join(document.text for document in said.context_documents)
+
+
+def otel_event(name: str, **attributes: Any) -> dict[str, Any]:
+    return with_attributes({"name": name, "attributes": []}, **{n: json.dumps(v) for n, v in attributes.items()})
+
+
+def test_events_of_one_name_are_all_read(tmp_path: Path) -> None:
+    *before, call = otel_spans(TRAFFIC[0])
+    bare = with_attributes(
+        call, **dict.fromkeys(("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions"))
+    )
+    asked, other = TRAFFIC[0].messages, [{"role": "user", "content": "Who?"}]
+    no, yes = ([{"role": "assistant", "content": text}] for text in ("No.", "Yes."))
+    prompt = otel_event("gen_ai.content.prompt", **{"gen_ai.prompt": asked})
+    replies = [otel_event("gen_ai.content.completion", **{"gen_ai.completion": said}) for said in (no, yes)]
+
+    def details(messages: Any, said: Any) -> dict[str, Any]:
+        names = {"gen_ai.input.messages": messages, "gen_ai.output.messages": said}
+        return otel_event("gen_ai.client.inference.operation.details", **names)
+
+    for events, said in (
+        ([prompt, *replies], ["No.", "Yes."]),
+        ([details(asked, no), details(asked, yes)], ["No.", "Yes."]),
+        ([details(asked, no), details(other, yes)], [Reason.SAME_ID]),
+        ([details(asked, no) | {"droppedAttributesCount": 1}], [Reason.INCOMPLETE]),
+    ):
+        found = read(write(tmp_path / "log.jsonl", [*before, bare | {"events": events}]))[1]
+        assert [one.reason if isinstance(one, Refused) else one.answer for one in found] == said
 
 
 def chunk(content: Any, **more: Any) -> dict[str, Any]:

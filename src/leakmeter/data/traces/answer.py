@@ -275,7 +275,7 @@ class Reason(StrEnum):
     )
     DOCUMENT_WITHOUT_TEXT = (
         "document-without-text",
-        "The log has a retrieved document's id but not its text; log the texts of documents too.",
+        "The log has a retrieval, or a document's id, without the texts; log the texts of documents too.",
     )
     DOCUMENT_NOT_FOUND = (
         "document-not-found",

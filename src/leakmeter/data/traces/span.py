@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from leakmeter.core.case import ToolCall
 from leakmeter.core.record import JsonObject
-from leakmeter.data.foreign import described, parsed, whose_said
+from leakmeter.data.foreign import FOUND, TEXTS, described, parsed, record, whose_said
 from leakmeter.data.recipients import recipient_said
 from leakmeter.data.traces.answer import LoggedMessage, ReadText, Reason, Unusable
 from leakmeter.data.traces.messages import LoggedReply, messages_of, replies_of
@@ -95,6 +95,19 @@ class TraceSpan:
         id_, name = named(call_id), named(tool)
         if id_ is not None and name is not None:
             self.tools = [[id_, name]]
+
+    def read_documents(self, value: object, read: Callable[[Any], FoundDocument] | None = None) -> None:
+        """Take what a retrieval returned; where nothing of it can be read, a document without a text."""
+        held, logged = found_in(value), parsed(value)
+        if held is None and isinstance(logged, str) and _BEGINS_LIST.match(logged.lstrip()):
+            self.problem = Reason.INCOMPLETE.value
+            return
+        if held is None:
+            # A search may return its texts as one.
+            is_text = isinstance(logged, str) and logged != "null"
+            texts = [logged] if is_text else list(_texts_in(logged))
+            held = list(filter(str.strip, texts)) if texts else [None]
+        self.documents = documents_of(held, read or document_of)
 
     def read_contents(self, events: Sequence[TraceSpan]) -> None:
         """Take what events say of this call; where the span says it too, that counts."""
@@ -202,6 +215,11 @@ _NAMES: Final = (
     *("source", "title", "file_name", "filename", "file_path", "doc_uri", "path", "name", "document_title", "url"),
 )
 """What a document of a log may be called by, in its metadata or beside its text."""
+_HOLDING: Final = ("content", "metadata", "meta", "payload", "_source")
+"""Where a document has its text, if not in a field of its own."""
+_MOST_NESTED: Final = 8
+_BEGINS_LIST = re.compile(r'[\[{]\s*[{\["]')
+"""How JSON begins; a text may begin with a bracket."""
 _OPAQUE = re.compile(r"(?:sha256:)?[0-9a-fA-F][0-9a-fA-F-]{7,}|\d+")
 """Ids that say nothing to a reader."""
 
@@ -213,9 +231,34 @@ FoundDocument = tuple[Any, Any, Any, tuple[Any, ...]]
 def document_of(value: Any) -> FoundDocument:
     """A document, as far as it has these."""
     document = described(value)
+    places = (record(document.get(name)) for name in _HOLDING)
+    text = next((held for place in places for name in TEXTS if isinstance(held := place.get(name), str)), None)
     named_by = (place(name) for place in (document.described, document.get) for name in _NAMES)
     name = next((name for name in named_by if isinstance(name, str) and name.strip()), None)
-    return document.id, document.text, name, whose_said(document)
+    return document.id, text if document.text is None else document.text, name, whose_said(document)
+
+
+def found_in(value: object, depth: int = 0) -> list[Any] | None:
+    """The documents in what a search returned, of all its lists; None where it has none."""
+    held = parsed(value)
+    if isinstance(held, list) and depth < _MOST_NESTED:
+        out: list[Any] = []
+        for entry in map(parsed, held):
+            within = found_in(entry, depth + 1) if isinstance(entry, list) else [entry]
+            # Beside a document in a list of its own stands its score.
+            out += (each for each in within or () if depth == 0 or not isinstance(each, int | float))
+        return out
+    if not isinstance(held, Mapping) or depth >= _MOST_NESTED:
+        return None
+    lists = [within for name in FOUND if (within := found_in(held.get(name), depth + 1)) is not None]
+    if not lists:
+        return None if document_of(held)[1] is None else [held]
+    readable = [within for within in lists if any(document_of(each)[1] is not None for each in within)]
+    return [each for within in readable or lists for each in within]
+
+
+def _texts_in(held: object) -> Iterator[str]:
+    return (text for name in FOUND if isinstance(text := record(held).get(name), str))
 
 
 def documents_of(value: object, read: Callable[[Any], FoundDocument] = document_of) -> list[list[Any]]:

@@ -60,7 +60,9 @@ def fill(span: TraceSpan, attributes: LogRecord) -> None:
         span.n_tools = n_listed(llm.get("tools"))
         span.response_id = named(at_path(attributes, "gen_ai.response.id"))
     elif span.kind == "retriever":
-        span.documents = documents_of(at_path(held, "retrieval.documents"), _document)
+        # An empty list leaves no attribute.
+        places: tuple[Any, ...] = (at_path(held, "retrieval.documents"), at_path(attributes, "output.value"), [])
+        span.read_documents(next(found for found in places if found is not None), _document)
     elif span.kind == "reranker":
         span.documents = documents_of(at_path(held, "reranker.output_documents"), _document)
     elif span.kind == "tool":

@@ -17,7 +17,7 @@ from leakmeter.data.traces.answer import Reason, Unusable
 from leakmeter.data.traces.formats import openinference
 from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat, has_dropped
 from leakmeter.data.traces.plainly import at_path, is_record, named, seconds
-from leakmeter.data.traces.span import FoundDocument, SpanKind, TraceSpan, contents_of, document_of, documents_of
+from leakmeter.data.traces.span import FoundDocument, SpanKind, TraceSpan, contents_of, document_of
 from leakmeter.data.unfolded import has_gap, nested
 
 _OPERATIONS: Mapping[str, SpanKind] = {
@@ -113,7 +113,7 @@ def fill(span: TraceSpan, attributes: LogRecord) -> None:
         elif is_unread:
             span.problem = Reason.NOT_OF_FORMAT.value
     elif span.kind == "retriever":
-        span.documents = documents_of(attributes.get("gen_ai.retrieval.documents"), _document)
+        span.read_documents(attributes.get("gen_ai.retrieval.documents"), _document)
     elif span.kind == "tool":
         span.read_tool(attributes.get("gen_ai.tool.call.id"), attributes.get("gen_ai.tool.name"))
 
