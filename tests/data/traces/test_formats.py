@@ -232,6 +232,7 @@ FIRST, SECOND = TRAFFIC[0].texts[:2]
         ({"documents": [{"text": FIRST}], "results": [{"text": SECOND}]}, [FIRST, SECOND]),
         ({"documents": [{"text": FIRST}], "results": [{"id": "a", "score": 1}]}, [FIRST]),
         ({"documents": [{"text": FIRST}], "context": f"1. {FIRST}"}, [FIRST]),
+        ({"text": FIRST, "items": []}, [FIRST]),
         (FIRST, [FIRST]),
         ({"output": FIRST}, [FIRST]),
         ([], []),

@@ -251,10 +251,10 @@ def found_in(value: object, depth: int = 0) -> list[Any] | None:
     if not isinstance(held, Mapping) or depth >= _MOST_NESTED:
         return None
     lists = [within for name in FOUND if (within := found_in(held.get(name), depth + 1)) is not None]
-    if not lists:
-        return None if document_of(held)[1] is None else [held]
     readable = [within for within in lists if any(document_of(each)[1] is not None for each in within)]
-    return [each for within in readable or lists for each in within]
+    if not readable and document_of(held)[1] is not None:
+        return [held]
+    return [each for within in readable or lists for each in within] if lists else None
 
 
 def _texts_in(held: object) -> Iterator[str]:

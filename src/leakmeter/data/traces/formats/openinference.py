@@ -47,7 +47,8 @@ def fill(span: TraceSpan, attributes: LogRecord) -> None:
             prompt = {"prompts": llm["prompts"]}
         answer: Any = output_messages if isinstance(output_messages, list) else None
         if answer is None and isinstance(choices := parsed(llm.get("choices")), list):
-            answer = {"choices": [at_path(choice, "completion.text") for choice in choices]}
+            texts = (at_path(choice, "completion.text") for choice in choices)
+            answer = [None if text is None else {"role": "assistant", "content": text} for text in texts]
         span.read_call(
             prompt if prompt else at_path(attributes, "input.value"),
             answer if answer else at_path(attributes, "output.value"),
