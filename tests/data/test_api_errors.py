@@ -71,6 +71,20 @@ def test_what_a_model_says_of_errors_is_none(text: str) -> None:
     assert not is_api_error(Case("a", response=text))
 
 
+def test_the_body_of_a_stream_is_no_response() -> None:
+    body = 'data: {"delta": "An"}\n\ndata: {"delta": "na"}\n\ndata: [DONE]\n\n'
+    chat = [{"role": "user", "content": "Who?"}, {"role": "tool", "content": SECRET}]
+    for row in (
+        {"query": "Who?", "context": SECRET, "response": body},
+        {"messages": [*chat, {"role": "assistant", "content": body}]},
+        {"messages": chat, "response": body},
+    ):
+        found = cases_of([row, {"query": "Who?", "context": SECRET, "response": "Anna."}], skip_bad=True)
+        assert [case.response for case in found.cases] == ["Anna."]
+        (problem,) = found.problems
+        assert "the response is a stream of events" in problem
+
+
 def test_arguments_of_calls_are_never_an_error() -> None:
     def called(arguments: object) -> list[dict[str, Any]]:
         names = {"c1": ("ehr.get", {"p": 1}), "c2": ("log_event", arguments)}

@@ -37,6 +37,7 @@ _OUTER_FIELDS: Final = frozenset(("error", "type", "code", "status", "request_id
 _STATUS = re.compile(r"[45]\d\d")
 _CODED = re.compile(r"Error code: [45]\d\d(?:\s-\s(?P<error>\{.*\}))?", re.DOTALL)
 """How the client of OpenAI, and of Anthropic, prints an error."""
+_OF_STREAM: Final = ("data:", "event:", "id:", "retry:", ":")
 _BRACKETED = re.compile(r"\[ERROR: (?P<error>.*)\]", re.DOTALL)
 _NAMED = re.compile(
     r"(?:Insufficient credits|Rate limit exceeded|Too many requests|Request timed out|Connection error|"
@@ -47,6 +48,19 @@ _NAMED = re.compile(
 _REPEATED = re.compile(r"\]|\s[45]\d\d \{'error': \{'message': [^\]]*\]?")
 """What stands behind an error in brackets that was written twice, in JSON and as Python prints it, with headers. What
 a program kept in a memory may be cut off."""
+
+
+def is_event_stream(text: str) -> bool:
+    """Whether a text is the body of a streamed response: events with an object each, and nothing else.
+
+    >>> is_event_stream('data: {"delta": "An"}\\n\\ndata: {"delta": "na"}\\n\\ndata: [DONE]')
+    True
+    """
+    if not text.lstrip().startswith(_OF_STREAM):
+        return False
+    lines = [line for line in map(str.strip, text.splitlines()) if line]
+    n_data = sum(line.startswith("data:") and line[5:].lstrip().startswith(("{", "[DONE]")) for line in lines)
+    return n_data > 1 and all(line.startswith(_OF_STREAM) for line in lines)
 
 
 def is_api_error(case: Case) -> bool:

@@ -20,7 +20,7 @@ from leakmeter.core.case import DECODINGS, Case, Document, unmeasured_answers, u
 from leakmeter.core.plain import counted, excerpt, visible
 from leakmeter.core.record import JsonObject
 from leakmeter.data import formats, named
-from leakmeter.data.api_errors import is_api_error
+from leakmeter.data.api_errors import is_api_error, is_event_stream
 from leakmeter.data.chat import (
     ChatCase,
     ChatCases,
@@ -242,6 +242,11 @@ def cases_of(
                 held = row.content if isinstance(row.content, dict) else {}
                 n_hidden += _has_hidden(held, found, emissions)
             for each in found.cases:
+                if each.case.response is not None and is_event_stream(each.case.response):
+                    raise DataError(
+                        f"{row.where}: the response is a stream of events as an API sends it ('data: {{…}}'); give the "
+                        "text that they make"
+                    )
                 if each.case.id in seen:
                     where = seen[each.case.id].place or seen[each.case.id].where
                     # What is no name may be a text, and is not repeated.

@@ -130,6 +130,16 @@ _IDS: Final = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
 """What a document is called by; in its metadata too."""
 WHOSE: Final = ("owner", "tenant", "readers")
 """Of a document: whom it belongs to, or is about; the customer or team whose it is; and who may read it."""
+RETRIEVED: Final = (
+    *("documents", "retrieved_contexts", "retrieved_documents", "retrieved", "contexts", "context"),
+    *("source_documents", "chunks", "docs", "passages"),
+)
+"""What a list of documents is called beside a prompt or an answer."""
+FOUND: Final = (
+    *(*RETRIEVED, "results", "nodes", "source_nodes", "output", "outputs", "matches", "hits", "points", "items"),
+    *("data", "result", "value", "search_results", "retrieval_results", "retrievalResults"),
+)
+"""What it is called in what a search returned."""
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 

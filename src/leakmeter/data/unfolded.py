@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from leakmeter.core.record import JsonObject
@@ -11,6 +11,7 @@ from leakmeter.data.foreign import parsed
 from leakmeter.data.mapping import Fields, parsed_cell
 
 _BEGINS_OBJECT: Final = re.compile(r"\s*\[?\s*\{")
+_LONGEST_NUMBER: Final = 9
 
 
 def unfolded(fields: Fields) -> JsonObject:
@@ -42,12 +43,26 @@ def nested(attributes: Mapping[Any, Any]) -> JsonObject:
     return {name: _listed(value) for name, value in out.items()}
 
 
+def has_gap(attributes: Iterable[Any], start: str) -> bool:
+    """Whether the list of this name lacks an entry, in attributes with numbers in their names: its first are evicted
+    where a span has too many.
+
+    >>> has_gap(["llm.input_messages.1.message.role"], "llm.input_messages")
+    True
+    """
+    start = f"{start}."
+    names = (name for name in map(str, attributes) if name.startswith(start))
+    behind = (name.removeprefix(start).partition(".")[0] for name in names)
+    numbers = {int(number) for number in behind if number.isdecimal() and len(number) <= _LONGEST_NUMBER}
+    return bool(numbers) and max(numbers) >= len(numbers)
+
+
 def _listed(value: Any) -> Any:
     if isinstance(value, list):
         return [nested(entry) if isinstance(entry, dict) else entry for entry in value]
     if not isinstance(value, dict):
         return value
-    if value and all(isinstance(name, str) and name.isdecimal() and len(name) <= 9 for name in value):
+    if value and all(isinstance(name, str) and name.isdecimal() and len(name) <= _LONGEST_NUMBER for name in value):
         return [_listed(value[name]) for name in sorted(value, key=int)]
     if any("." in str(name) for name in value):
         return nested(value)

@@ -215,7 +215,7 @@ def test_a_part_that_is_no_text_is_called_so() -> None:
     def cut(messages: list[dict[str, Any]]) -> None:
         messages[-1]["parts"][0]["truncated"] = True
 
-    with pytest.raises(DataError, match="The prompt or the retrieved texts were cut before they were logged"):
+    with pytest.raises(DataError, match="what was retrieved was cut before it was logged"):
         loaded(otel(cut, "input"))
 
 

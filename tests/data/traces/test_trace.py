@@ -100,6 +100,22 @@ def test_a_conversation_in_one_trace() -> None:
     assert ids(outcome(search("1", 1, A), first, search("3", 3, B), again)[1]) == ["anna", "bo"]
 
 
+def test_what_stands_in_a_prompt_was_read_whatever_the_clock_of_its_search_says() -> None:
+    late, text = search("9", 3.005, B), f"{A} {B} Who?"
+    assert ids(answers(FOUND, call("3", 3, text), late)[0]) == ["anna", "bo"]
+    assert ids(answers(call("3", 3, text), late)[0]) == ["bo"]
+    # Of a later search nothing is expected, and no part is looked for.
+    longer = search("9", 4, f"{A} {B}", " ".join([A, B, C]))
+    longer.documents.append(["empty", " "])
+    assert [ids(one) for one in answers(FOUND, ASK, longer)] == [["anna"]]
+    (answer,) = answers(FOUND, ASK, longer)
+    assert (answer.absent, answer.n_empty_documents) == ((), 0)
+    # Nor is what was read cut into its parts.
+    whole = search("1", 1, f"{A} {B}")
+    (answer,) = answers(whole, call("3", 3, text), search("9", 4, B), search("10", 4, f"{B} Who?"))
+    assert [document.text for document in answer.documents] == [f"{A} {B}"]
+
+
 def test_a_reranker_may_drop_documents() -> None:
     spans = [search("1", 1, A, B, C), search("2", 2, C, A, kind="reranker"), call("3", 3, f"{C} {A} Who?")]
     (answer,) = answers(*spans)

@@ -255,7 +255,10 @@ class Reason(StrEnum):
     OTHER_VERSION = "other-version", "The record comes from a newer version of leakmeter's log; update leakmeter."
     TOO_MANY_SPANS = "too-many-spans", "The trace has too many spans, or too much text, to be read."
     SAME_ID = "same-id", "Another call of the trace has the same id but other texts."
-    INCOMPLETE = "incomplete", "The prompt or the retrieved texts were cut before they were logged."
+    INCOMPLETE = (
+        "incomplete",
+        "The prompt, the answer or what was retrieved was cut before it was logged; raise the limits of attributes.",
+    )
     NO_PROMPT = "no-prompt", "The call's messages were not logged."
     RAW_PROMPT = "raw-prompt", "The prompt is a single text without messages; only chats are measured."
     NOT_TEXT = "not-text", "A message has a part that is not text, such as an image or a file."
@@ -264,6 +267,7 @@ class Reason(StrEnum):
     NO_QUESTION = "no-question", "The prompt has no message of role 'user'."
     NO_ANSWER = "no-answer", "The call has no answer, or an empty one."
     SEVERAL_ANSWERS = "several-answers", "Two texts of the call may each be its answer, and they differ."
+    STREAM = "stream", "The answer is a stream of events as an API sends it; log the text that they make."
     FAILED = "failed", "The call failed."
     NO_DOCUMENTS = (
         "no-documents",
@@ -271,7 +275,7 @@ class Reason(StrEnum):
     )
     DOCUMENT_WITHOUT_TEXT = (
         "document-without-text",
-        "The log has a retrieved document's id but not its text; log the texts of documents too.",
+        "The log has a retrieval, or a document's id, without the texts; log the texts of documents too.",
     )
     DOCUMENT_NOT_FOUND = (
         "document-not-found",

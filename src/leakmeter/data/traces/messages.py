@@ -17,6 +17,7 @@ from typing import Any, Final
 from leakmeter.core.case import SYSTEM_ROLES, ToolCall
 from leakmeter.core.plain import half_pair
 from leakmeter.data import foreign
+from leakmeter.data.api_errors import is_event_stream
 from leakmeter.data.conversation import ConversationEntry, documents_within, entries_of
 from leakmeter.data.foreign import ROLES, first, joined_answer, name_of, parsed, turn_of
 from leakmeter.data.traces.answer import LoggedMessage, ReadText, Reason, Unusable
@@ -25,6 +26,9 @@ from leakmeter.errors import DataError
 from leakmeter.text.turns import PART_SEPARATOR, SEPARATOR
 
 _ROLE = re.compile(r"[a-z][a-z_]*")
+_BEGINS_MESSAGES = re.compile(
+    r'\[\s*\{.*"(?:role|parts|content|type|message)"\s*:|\{\s*"(?:role|messages|choices)"\s*:', re.DOTALL
+)
 _ANSWERS = ("answer", "result", "response", "output", "text", "output_text")
 _OF_TOOLS: Final = ("tool", "function")
 _OF_SERVERS: Final = {
@@ -40,7 +44,7 @@ def messages_of(value: object) -> list[LoggedMessage]:
     one; a record that has such a list as `messages`; each as JSON text too."""
     value = parsed(value)
     if isinstance(value, str):
-        raise Unusable(Reason.RAW_PROMPT)
+        raise Unusable(Reason.INCOMPLETE if _is_cut(value) else Reason.RAW_PROMPT)
     instructions: object = None
     if is_record(value):
         held = next((value[name] for name in ("messages", "chat_history") if value.get(name)), None)
@@ -63,6 +67,12 @@ def messages_of(value: object) -> list[LoggedMessage]:
     if instructions is not None and all(message.role not in SYSTEM_ROLES for message in messages):
         messages = [*_messages({"role": "system", "content": instructions}, _Tools()), *messages]
     return [message for turn in groupby(messages, key=_role) for message in _as_turn(list(turn[1]))]
+
+
+def _is_cut(text: str) -> bool:
+    """Whether a text that is no JSON begins as messages in JSON do. A model may write JSON that was cut: only what has
+    the fields of messages is taken for them."""
+    return _BEGINS_MESSAGES.match(text.lstrip()) is not None
 
 
 def _role(message: LoggedMessage) -> str:
@@ -121,6 +131,10 @@ def replies_of(value: object) -> tuple[list[LoggedReply], dict[str, str]]:
     inner = parsed(value)
     # A model may write JSON: only what is a message or a list of them is taken for more than the text.
     is_text = isinstance(value, str) and not _is_message(inner)
+    if isinstance(inner, str) and _is_cut(inner):
+        raise Unusable(Reason.INCOMPLETE)
+    if isinstance(inner, str) and is_event_stream(inner):
+        raise Unusable(Reason.STREAM)
     tools = _Tools()
     replies = _replies(value if is_text else inner, tools, 0)
     if not any(reply.text.strip() or reply.calls for reply in replies):
@@ -310,6 +324,11 @@ def _replies(value: Any, tools: _Tools, depth: int) -> list[LoggedReply]:
     if depth > 4:
         return []
     if isinstance(value, list):
+        if value and all(isinstance(item, str) for item in value):
+            # A program that streams a text is logged with the pieces that it gave.
+            return [LoggedReply("".join(value))]
+        if len(value) > 1 and any(map(_is_piece, value)):
+            return _joined_chunks(value, tools)
         if value and all(map(_is_part_of_reply, value)):
             return _of_message({"content": [part for item in value for part in _parts_of_item(item)]}, tools)
         if any(is_record(item) and item.get("role") in ("tool", "user") for item in value):
@@ -324,7 +343,10 @@ def _replies(value: Any, tools: _Tools, depth: int) -> list[LoggedReply]:
             value = value[shell]
     for name in foreign.CHOICES:
         if isinstance(value.get(name), list):
-            return _replies(value[name], tools, depth + 1)
+            held = value[name]
+            # Texts among choices are an answer each.
+            choices = ([choice] if isinstance(choice, str) else choice for choice in held)
+            return [reply for choice in choices for reply in _replies(choice, tools, depth + 2)]
     if is_record(value.get("content")) and "parts" in value["content"]:
         return _ended(_replies(value["content"], tools, depth + 1), ended)
     if is_record(value.get("message")):
@@ -344,6 +366,50 @@ def _replies(value: Any, tools: _Tools, depth: int) -> list[LoggedReply]:
         if value.get(name) is not None:
             return _ended(_replies(value[name], tools, depth + 1), ended)
     return []
+
+
+def _is_chunk(item: object) -> bool:
+    if not is_record(item):
+        return False
+    kinds, path = [item.get("type")], item.get("id")
+    return "AIMessageChunk" in (kinds + path if isinstance(path, list) else kinds)
+
+
+def _is_piece(item: object) -> bool:
+    """Whether it may be a piece of a streamed answer: a message of nobody's, or one that says that it is one."""
+    is_named = is_record(item) and any(name in item for name in ("role", "type", "lc", "message"))
+    return _is_chunk(item) or (is_record(item) and "content" in item and not is_named)
+
+
+def _joined_chunks(pieces: Sequence[Mapping[Any, Any]], tools: _Tools) -> list[LoggedReply]:
+    """The answer of which these are the pieces; `Unusable` where they do not say that they are."""
+    if not all(map(_is_chunk, pieces)):
+        raise Unusable(Reason.SEVERAL_ANSWERS)
+    said: list[str] = []
+    thoughts: list[str] = []
+    calls: dict[str, dict[str, Any]] = {}
+    ended: object = None
+    for turn in map(turn_of, pieces):
+        for part in foreign.parts_of(turn.content):
+            if part.kind == "text":
+                said.append(part.text or "")
+            elif part.kind in foreign.REASONED:
+                thoughts.append(foreign.reasoning_text(part.logged))
+            # Calls stand beside their pieces among the parts too.
+            elif part.kind not in (*foreign.CALL_PARTS, "input_json_delta"):
+                raise Unusable(Reason.NOT_TEXT)
+        thoughts += (text for name in foreign.REASONING if isinstance(text := turn.get(name), str))
+        of_calls = turn.get("tool_call_chunks")
+        for piece in filter(is_record, of_calls if isinstance(of_calls, list) and of_calls else turn.calls):
+            key = piece.get("id") if piece.get("index") is None else piece["index"]
+            call = calls.setdefault(str(key), {"name": "", "arguments": "", "id": piece.get("id")})
+            name, arguments, _ = foreign.called(piece)
+            call["name"] += name
+            call["arguments"] += arguments
+        metadata = turn.get("response_metadata")
+        ended = (metadata.get("finish_reason") if is_record(metadata) else None) or ended
+    message = {"content": "".join(said), "tool_calls": list(calls.values()), "reasoning": "".join(thoughts)}
+    return _ended(_of_message(message, tools), ended)
 
 
 def _is_part_of_reply(item: object) -> bool:

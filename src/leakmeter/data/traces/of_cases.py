@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
 from leakmeter.core.case import Case, Channel, Message, Recipient, record_of
-from leakmeter.data.api_errors import is_api_error
+from leakmeter.data.api_errors import is_api_error, is_event_stream
 from leakmeter.data.cases import answers_to, cases_of_fields, said_by
 from leakmeter.data.chat import ChatCase, ChatCases, id_of
 from leakmeter.data.conversation import ALL_EMISSIONS, EmissionOptions
@@ -185,6 +185,8 @@ class _About:
 def _refused(case: Case, documents: tuple[LoggedDocument, ...]) -> Reason | None:
     if case.response is None or not case.response.strip():
         return Reason.NO_ANSWER
+    if is_event_stream(case.response):
+        return Reason.STREAM
     if is_api_error(case):
         return Reason.FAILED
     # What was said in a chat of texts alone was said to whom it answers.

@@ -59,6 +59,9 @@ class Retrieved:
     is_expected: bool = True
     """Whether it must be in the prompt; not so where a reranker may have dropped it, or an earlier call read it, or a
     tool found it."""
+    is_later: bool = False
+    """Whether its search began after the call, by clocks that may differ: it counts where it stands among what is no
+    context otherwise."""
     name: str | None = None
     """By default the id."""
     whose: Whose = field(default_factory=Whose)
@@ -78,6 +81,7 @@ class _Text:
     ids: dict[str, None] = field(default_factory=dict)
     name: str = ""
     is_expected: bool = False
+    is_later: bool = True
     whose: dict[Whose, None] = field(default_factory=dict)
     spots: list[tuple[int, int, int]] = field(default_factory=list)
     """Message, and characters [start, end) of it with single spaces."""
@@ -123,10 +127,14 @@ def find(
     in_results: set[str] = set()
     n_places = 0
     # The longest first, so that what stands within a longer text is seen to do so.
-    for document in sorted(texts, key=lambda text: -len(text.plain)):
+    for document in sorted(texts, key=lambda text: (text.is_later, -len(text.plain))):
         is_within = False
         for number, start, end in _spots(document, prompt, messages):
             others = occupied.setdefault(number, [])
+            if document.is_later:
+                work.add(1, len(messages[number].read))
+                if not _is_free(start, end, others) or _is_read(start, end, prompt[number], messages[number]):
+                    continue
             if _is_within(start, end, others):
                 is_within = True
                 continue
@@ -134,7 +142,7 @@ def find(
                 raise Unusable(Reason.TOO_MANY_DOCUMENTS)
             document.spots.append((number, start, end))
             insort(others, (start, end))
-        if not document.spots and document.plain not in read.records:
+        if not document.is_later and not document.spots and document.plain not in read.records:
             if is_within:
                 raise Unusable(Reason.DOCUMENT_WITHIN_ANOTHER)
             sharing = [
@@ -150,6 +158,7 @@ def find(
             if document.is_expected and not leave_out:
                 raise Unusable(Reason.DOCUMENT_NOT_FOUND)
             absent.add(document.plain)
+    texts = [text for text in texts if text.spots or not text.is_later]
     whole = _Ranges(read.taken(document.plain for document in texts if document.plain not in absent | in_results))
     out: list[LoggedDocument] = []
     left: list[AbsentDocument] = []
@@ -310,15 +319,30 @@ def _by_text(retrieved: Iterable[Retrieved]) -> tuple[list[_Text], int]:
             continue
         plain = normalised(document.text)
         if not plain:
-            n_empty += 1
+            n_empty += not document.is_later
             continue
         entry = texts.setdefault(plain, _Text(document.text, plain))
         entry.is_expected = entry.is_expected or document.is_expected
+        entry.is_later = entry.is_later and document.is_later
         entry.name = entry.name or document.name or document.id or ""
         entry.whose[document.whose] = None
         if document.id is not None:
             entry.ids[document.id] = None
     return list(texts.values()), n_empty
+
+
+def _is_free(start: int, end: int, others: Sequence[tuple[int, int]]) -> bool:
+    """Whether a place shares nothing with others, which are sorted and apart."""
+    number = bisect_right(others, start, key=itemgetter(0))
+    return (number == 0 or others[number - 1][1] <= start) and (number == len(others) or end <= others[number][0])
+
+
+def _is_read(start: int, end: int, prompt: _Message | None, message: LoggedMessage) -> bool:
+    """Whether a place shares something with what the message itself shows to be read."""
+    if prompt is None or not message.read:
+        return False
+    place = prompt.place(0, start, end)
+    return any(part.start < place.end and place.start < part.end for part in message.read)
 
 
 def _is_within(start: int, end: int, others: Sequence[tuple[int, int]]) -> bool:

@@ -383,7 +383,8 @@ def _read(
     for outcome in reader.answers_of(("", record) for record in records):
         if isinstance(outcome, Refused):
             nothing = " And --context-from finds nothing." if marker else _OR_CONTEXT_FROM
-            hint = nothing if outcome.reason is Reason.NO_DOCUMENTS else ""
+            is_missing = outcome.reason in (Reason.NO_DOCUMENTS, Reason.DOCUMENT_WITHOUT_TEXT)
+            hint = nothing if is_missing else ""
             error = DataError(f"{outcome.where}: {outcome.reason.sentence}{hint}")
             read.append((DataRow(0, "", outcome.where), error))
         else:

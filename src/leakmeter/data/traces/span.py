@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from leakmeter.core.case import ToolCall
 from leakmeter.core.record import JsonObject
-from leakmeter.data.foreign import described, parsed, whose_said
+from leakmeter.data.foreign import FOUND, TEXTS, described, parsed, record, whose_said
 from leakmeter.data.recipients import recipient_said
 from leakmeter.data.traces.answer import LoggedMessage, ReadText, Reason, Unusable
 from leakmeter.data.traces.messages import LoggedReply, messages_of, replies_of
@@ -107,6 +107,19 @@ class TraceSpan:
         if id_ is not None and name is not None:
             self.tools = [[id_, name]]
 
+    def read_documents(self, value: object, read: Callable[[Any], FoundDocument] | None = None) -> None:
+        """Take what a retrieval returned; where nothing of it can be read, a document without a text."""
+        held, logged = found_in(value), parsed(value)
+        if held is None and isinstance(logged, str) and _BEGINS_LIST.match(logged.lstrip()):
+            self.problem = Reason.INCOMPLETE.value
+            return
+        if held is None:
+            # A search may return its texts as one.
+            is_text = isinstance(logged, str) and logged != "null"
+            texts = [logged] if is_text else list(_texts_in(logged))
+            held = list(filter(str.strip, texts)) if texts else [None]
+        self.documents = documents_of(held, read or document_of)
+
     def read_contents(self, events: Sequence[TraceSpan]) -> None:
         """Take what events say of this call; where the span says it too, that counts."""
         self.kind = "llm" if self.kind == "other" else self.kind
@@ -121,9 +134,14 @@ class TraceSpan:
             self.response_id = self.response_id or event.response_id
             self.n_hidden = self.n_hidden or event.n_hidden
         if not (self.messages or self.answers):
-            prompt, replies = ([said for event in events for said in event.given[n]] for n in (0, 1))
+            cut = next((each.problem for each in (self, *events) if each.problem == Reason.INCOMPLETE), None)
             self.problem = None
-            self.read_call(prompt, replies or None)
+            try:
+                prompt, replies = contents_of([event.given for event in events])
+                self.read_call(prompt, replies or None)
+            except Unusable as error:
+                self.problem = error.reason.value
+            self.problem = cut or self.problem
 
     def prompt(self) -> list[LoggedMessage]:
         return [_message(*row) for row in self.messages]
@@ -142,6 +160,17 @@ class TraceSpan:
     @classmethod
     def unpacked(cls, packed: bytes) -> TraceSpan:
         return cls(*json.loads(packed))
+
+
+def contents_of(given: Iterable[Sequence[list[Any]]]) -> tuple[list[Any], list[Any]]:
+    """The prompt and the replies that events of one call have, each a part of them. One that has both has all of the
+    prompt; `Unusable` where another has a different one."""
+    events = list(given)
+    wholes = [event for event in events if all(event)]
+    if any(event[0] != wholes[0][0] for event in wholes):
+        raise Unusable(Reason.SAME_ID)
+    prompt = [said for event in wholes[:1] or events for said in event[0]]
+    return prompt, [said for event in wholes or events for said in event[1]]
 
 
 _FIELDS: Final = tuple(item.name for item in fields(TraceSpan))
@@ -197,6 +226,11 @@ _NAMES: Final = (
     *("source", "title", "file_name", "filename", "file_path", "doc_uri", "path", "name", "document_title", "url"),
 )
 """What a document of a log may be called by, in its metadata or beside its text."""
+_HOLDING: Final = ("content", "metadata", "meta", "payload", "_source")
+"""Where a document has its text, if not in a field of its own."""
+_MOST_NESTED: Final = 8
+_BEGINS_LIST = re.compile(r'[\[{]\s*[{\["]')
+"""How JSON begins; a text may begin with a bracket."""
 _OPAQUE = re.compile(r"(?:sha256:)?[0-9a-fA-F][0-9a-fA-F-]{7,}|\d+")
 """Ids that say nothing to a reader."""
 
@@ -208,9 +242,34 @@ FoundDocument = tuple[Any, Any, Any, tuple[Any, ...]]
 def document_of(value: Any) -> FoundDocument:
     """A document, as far as it has these."""
     document = described(value)
+    places = (record(document.get(name)) for name in _HOLDING)
+    text = next((held for place in places for name in TEXTS if isinstance(held := place.get(name), str)), None)
     named_by = (place(name) for place in (document.described, document.get) for name in _NAMES)
     name = next((name for name in named_by if isinstance(name, str) and name.strip()), None)
-    return document.id, document.text, name, whose_said(document)
+    return document.id, text if document.text is None else document.text, name, whose_said(document)
+
+
+def found_in(value: object, depth: int = 0) -> list[Any] | None:
+    """The documents in what a search returned, of all its lists; None where it has none."""
+    held = parsed(value)
+    if isinstance(held, list) and depth < _MOST_NESTED:
+        out: list[Any] = []
+        for entry in map(parsed, held):
+            within = found_in(entry, depth + 1) if isinstance(entry, list) else [entry]
+            # Beside a document in a list of its own stands its score.
+            out += (each for each in within or () if depth == 0 or not isinstance(each, int | float))
+        return out
+    if not isinstance(held, Mapping) or depth >= _MOST_NESTED:
+        return None
+    lists = [within for name in FOUND if (within := found_in(held.get(name), depth + 1)) is not None]
+    readable = [within for within in lists if any(document_of(each)[1] is not None for each in within)]
+    if not readable and document_of(held)[1] is not None:
+        return [held]
+    return [each for within in readable or lists for each in within] if lists else None
+
+
+def _texts_in(held: object) -> Iterator[str]:
+    return (text for name in FOUND if isinstance(text := record(held).get(name), str))
 
 
 def documents_of(value: object, read: Callable[[Any], FoundDocument] = document_of) -> list[list[Any]]:

@@ -13,7 +13,7 @@ query, or grades documents), and is counted.
 - Of two calls with one id the last is read; the other is refused where it says something else.
 - Documents are expected in a prompt if they were retrieved after the answer before it, no reranker could have dropped
   them, and no tool found them, whose result has them. Others become documents of the answer where they stand in its
-  prompt.
+  prompt, as do those whose search began later by the clock of another machine.
 """
 
 from __future__ import annotations
@@ -130,6 +130,9 @@ def _of_call(
     if call.problem is not None:
         raise Unusable(Reason(call.problem))
     retrieved = tree.retrieved_for(call, before, work)
+    if marker is not None:
+        # Where the log has no text of a document, the user has said where it stands.
+        retrieved = [replace(document, text=document.text or "") for document in retrieved]
     prompt: list[LoggedMessage] = []
     messages: Sequence[LoggedMessage] = ()
     found: FoundDocuments | None = None
@@ -281,7 +284,7 @@ class _Tree:
         # What is not known of an order is left as it was logged.
         self.calls = sorted((span for span in inner if span.span_id not in within), key=_order)
         searches = sorted((span for span in self._spans if span.kind in _SEARCHING), key=_order)
-        self._searches = [span for span in searches if span.documents]
+        self._searches = [span for span in searches if span.documents or span.problem]
         self._rerankers = sorted(_start(span, math.inf) for span in searches if span.kind == "reranker")
         """When they began; those of which it is not known are taken to follow whatever there is."""
         self.hidden = _Hidden(span for span in self._spans if span.kind == "tool" or span.span_id in within)
@@ -328,8 +331,7 @@ class _Tree:
         out: list[Retrieved] = []
         for span in self._searches:
             start = _start(span, -math.inf)
-            if start > until:
-                continue
+            is_later = start > until
             # What a tool finds is in its result, where that is in the prompt.
             is_inner = not self._above[span].kinds.isdisjoint(_HIDING)
             # Of the rerankers that did not begin before it, it may be one itself.
@@ -337,8 +339,10 @@ class _Tree:
             is_reranked = n_behind > (span.kind == "reranker")
             # One of which it is not known when it began is taken to be old.
             is_old = before is not None and start <= _start(before, math.inf)
-            is_expected = not (is_inner or is_reranked or is_old)
-            out += [_retrieved(*document, is_expected=is_expected) for document in span.documents]
+            is_expected = not (is_inner or is_reranked or is_old or is_later or span.failed)
+            if is_expected and span.problem is not None:
+                raise Unusable(Reason(span.problem))
+            out += (_retrieved(*each, is_expected=is_expected, is_later=is_later) for each in span.documents)
         return own + out
 
 
@@ -351,8 +355,9 @@ def _retrieved(
     readers: Sequence[str] = (),
     *,
     is_expected: bool = True,
+    is_later: bool = False,
 ) -> Retrieved:
-    return Retrieved(id_, text, is_expected, name, Whose(owner, tenant, tuple(readers)))
+    return Retrieved(id_, text, is_expected, is_later, name, Whose(owner, tenant, tuple(readers)))
 
 
 def _with_contents(spans: Iterable[TraceSpan]) -> list[TraceSpan]:

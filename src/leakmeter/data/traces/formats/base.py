@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from leakmeter.data.formats import DataFormat
 from leakmeter.data.traces.answer import Reason, Unusable
@@ -55,6 +55,14 @@ class CaseFormat:
 
     def fits(self, logged: LogRecord) -> bool:
         return self.preset.fits(logged)
+
+
+_DROPPED: Final = ("droppedAttributesCount", "dropped_attributes_count", "dropped_attributes")
+
+
+def has_dropped(logged: LogRecord) -> bool:
+    """Whether a span, an event or a log record says that it had more attributes than were kept."""
+    return any(logged.get(name) not in (None, "", 0, "0") for name in _DROPPED)
 
 
 def span_of(trace_id: object, span_id: object, where: str, kind: SpanKind = "other") -> TraceSpan:

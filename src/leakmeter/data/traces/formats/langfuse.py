@@ -9,7 +9,7 @@ from typing import Any
 from leakmeter.data.foreign import first, has_reasoned, parsed, record
 from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat, span_of
 from leakmeter.data.traces.plainly import at_path, is_record, named, seconds
-from leakmeter.data.traces.span import SpanKind, TraceSpan, documents_of
+from leakmeter.data.traces.span import SpanKind, TraceSpan, documents_of, found_in
 
 _KINDS: Mapping[str, SpanKind] = {"GENERATION": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
 _TYPES = (*_KINDS, "SPAN", "EVENT", "AGENT", "CHAIN", "EMBEDDING", "EVALUATOR", "GUARDRAIL")
@@ -55,20 +55,15 @@ def _span(row: LogRecord, about: LogRecord, where: str) -> TraceSpan:
         span.n_tools = len(tools) if isinstance(tools := parsed(tools), list | dict) else 0
         span.response_id = named(at_path(row.get("metadata"), "response_id"))
     elif span.kind in ("retriever", "reranker"):
-        span.documents = _documents(row)
+        span.read_documents(row.get("output"))
     elif span.kind == "tool":
         span.read_tool(record(row.get("output")).get("tool_call_id"), row.get("name"))
     elif row.get("type") == "SPAN" and _RETRIEVAL.search(str(row.get("name"))):
         # Older clients have no type of retrievals.
-        documents = _documents(row)
+        documents = documents_of(found_in(row.get("output")))
         if documents and all(text is not None for _, text, *_ in documents):
             span.kind, span.documents = "retriever", documents
     return span
-
-
-def _documents(row: LogRecord) -> list[list[Any]]:
-    outputs = parsed(row.get("output"))
-    return documents_of(first(outputs, "documents", "results", "nodes", "output") if is_record(outputs) else outputs)
 
 
 FORMAT = TraceFormat(

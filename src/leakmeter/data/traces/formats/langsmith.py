@@ -50,8 +50,7 @@ def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[Foun
         span.n_tools = n_listed(first(invoked, "tools") or first(request, "tools"))
         span.response_id = named(record(outputs).get("id")) if "choices" in record(outputs) else None
     elif span.kind == "retriever":
-        held_in = first(outputs, "documents", "output") if is_record(outputs) else outputs
-        span.documents = documents_of(held_in)
+        span.read_documents(outputs)
     elif span.kind == "tool":
         returned = record(record(outputs).get("output")) or record(outputs)
         span.read_tool(returned.get("tool_call_id"), logged.get("name"))

@@ -10,7 +10,7 @@ from leakmeter.data.mapping import parsed_cell
 from leakmeter.data.traces.answer import Reason, Unusable
 from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat
 from leakmeter.data.traces.plainly import is_record, named, seconds
-from leakmeter.data.traces.span import SpanKind, TraceSpan, documents_of
+from leakmeter.data.traces.span import SpanKind, TraceSpan
 
 _KINDS: Mapping[str, SpanKind] = {
     "LLM": "llm",
@@ -64,7 +64,7 @@ def _span(held: LogRecord, span: TraceSpan) -> TraceSpan:
     span.failed = str(code) in ("ERROR", "STATUS_CODE_ERROR", "2")
     inputs = first(attributes, "mlflow.spanInputs")
     inputs = parsed(held.get("inputs")) if inputs is None else inputs
-    outputs = first(attributes, "mlflow.spanOutputs")
+    outputs = attributes.get("mlflow.spanOutputs")
     outputs = held.get("outputs") if outputs is None else outputs
     if span.kind == "llm":
         span.read_call(inputs, outputs)
@@ -80,9 +80,7 @@ def _span(held: LogRecord, span: TraceSpan) -> TraceSpan:
         tools = first(attributes, "mlflow.chat.tools") or request.get("tools")
         span.n_tools = len(tools) if isinstance(tools, list) else 0
     elif span.kind in ("retriever", "reranker"):
-        outputs = parsed(outputs)
-        held_in = first(outputs, "documents", "results") if is_record(outputs) else outputs
-        span.documents = documents_of(held_in)
+        span.read_documents(outputs)
     elif span.kind == "tool":
         span.read_tool(record(outputs).get("tool_call_id"), held.get("name"))
     return span

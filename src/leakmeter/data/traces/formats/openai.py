@@ -8,16 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from leakmeter.data.foreign import TEXTS, answers_of, first, has_reasoned, parsed, record, request_of
+from leakmeter.data.foreign import RETRIEVED, TEXTS, answers_of, first, has_reasoned, parsed, record, request_of
 from leakmeter.data.traces.answer import Reason
 from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat
 from leakmeter.data.traces.plainly import at_path, event_of, is_record, named, seconds
 from leakmeter.data.traces.span import TraceSpan, documents_of
 
-RETRIEVED = (
-    *("documents", "retrieved_contexts", "retrieved_documents", "retrieved", "contexts", "context"),
-    *("source_documents", "chunks", "docs", "passages"),
-)
 _SESSIONS = ("session_id", "session", "thread_id", "conversation_id", "sessionId", "threadId", "conversationId")
 _WITHIN = ("metadata", "body", "request", "extra")
 

@@ -13,11 +13,12 @@ from typing import Any
 
 from leakmeter.core.record import JsonObject
 from leakmeter.data.foreign import first, has_reasoned, n_listed, parsed, record
+from leakmeter.data.traces.answer import Reason, Unusable
 from leakmeter.data.traces.formats import openinference
-from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat
+from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat, has_dropped
 from leakmeter.data.traces.plainly import at_path, is_record, named, seconds
-from leakmeter.data.traces.span import FoundDocument, SpanKind, TraceSpan, document_of, documents_of
-from leakmeter.data.unfolded import nested
+from leakmeter.data.traces.span import FoundDocument, SpanKind, TraceSpan, contents_of, document_of
+from leakmeter.data.unfolded import has_gap, nested
 
 _OPERATIONS: Mapping[str, SpanKind] = {
     "chat": "llm",
@@ -30,6 +31,16 @@ _DETAILS = "gen_ai.client.inference.operation.details"
 _CHOICE = "gen_ai.choice"
 _MESSAGE = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
 _REQUEST = "gen_ai.request."
+_INDEXED = ("gen_ai.prompt", "gen_ai.completion")
+_OF_CALL = re.compile(r"gen_ai\.(?:input|output)\.messages|gen_ai\.completion(?:\.\d+\..*)?")
+_CONTENT = re.compile(rf"{_OF_CALL.pattern}|gen_ai\.prompt(?:\.\d+\..*)?|gen_ai\.system_instructions")
+_UNREAD = re.compile(
+    r"ai\.prompt(?:\.messages)?|ai\.response\.(?:text|object|toolCalls)|llm\.(?:\w+_messages|completions)\b.*"
+)
+"""What a model was sent or answered, by conventions that are not read."""
+_OF_MODELS = ("gen_ai.", "llm.", "ai.")
+_CUT_PART = {"type": "text", "content": "", "truncated": True}
+_BEGINS_MESSAGES = re.compile(r"\s*\[\s*\{")
 _WHOLE = re.compile(r"-?\d{1,19}")
 
 
@@ -85,7 +96,8 @@ def fill(span: TraceSpan, attributes: LogRecord) -> None:
     span.session = named(first(attributes, "session.id", "gen_ai.conversation.id"))
     span.conversation = named(attributes.get("gen_ai.conversation.id"))
     input_messages, output_messages = _said(attributes)
-    if span.kind == "other" and input_messages is not None and output_messages is not None:
+    is_unread = span.kind == "other" and not (input_messages or output_messages) and _has(attributes, _UNREAD)
+    if span.kind == "other" and (is_unread or _has(attributes, _OF_CALL)):
         span.kind = "llm"
     if span.kind == "llm":
         span.read_call(input_messages, output_messages)
@@ -96,34 +108,61 @@ def fill(span: TraceSpan, attributes: LogRecord) -> None:
         span.model = named(first(attributes, "gen_ai.response.model", "gen_ai.request.model"))
         span.response_id = named(attributes.get("gen_ai.response.id"))
         span.n_tools = n_listed(attributes.get("gen_ai.tool.definitions"))
+        if any(has_gap(attributes, name) for name in _INDEXED):
+            span.problem = Reason.INCOMPLETE.value
+        elif is_unread:
+            span.problem = Reason.NOT_OF_FORMAT.value
     elif span.kind == "retriever":
-        span.documents = documents_of(attributes.get("gen_ai.retrieval.documents"), _document)
+        span.read_documents(attributes.get("gen_ai.retrieval.documents"), _document)
     elif span.kind == "tool":
         span.read_tool(attributes.get("gen_ai.tool.call.id"), attributes.get("gen_ai.tool.name"))
+
+
+def _has(attributes: LogRecord, names: re.Pattern[str]) -> bool:
+    return any(names.fullmatch(name) and value not in (None, "") for name, value in attributes.items())
 
 
 def _said(attributes: LogRecord) -> tuple[Any, Any]:
     """What a model was sent, and what it answered; None where attributes do not have it."""
     prompt, reply = (
-        parsed(attributes.get(name)) or _indexed(attributes, old) or _list(attributes.get(old))
+        _messages(attributes.get(name)) or _indexed(attributes, old) or _list(attributes.get(old))
         for name, old in (("gen_ai.input.messages", "gen_ai.prompt"), ("gen_ai.output.messages", "gen_ai.completion"))
     )
-    instructions = parsed(attributes.get("gen_ai.system_instructions"))
+    instructions = attributes.get("gen_ai.system_instructions")
+    instructions = [_CUT_PART] if _is_cut(instructions) else parsed(instructions)
     if instructions and isinstance(prompt, list):
         prompt = [{"role": "system", "content": instructions}, *prompt]
     return prompt, reply
 
 
-def _list(value: object) -> list[Any] | None:
+def _messages(value: object) -> Any:
+    return [{"role": "assistant", "parts": [_CUT_PART]}] if _is_cut(value) else parsed(value)
+
+
+def _is_cut(value: object) -> bool:
+    """Whether a list in JSON was cut, as a limit of attributes' lengths does it."""
     held = parsed(value)
+    return isinstance(held, str) and _BEGINS_MESSAGES.match(held) is not None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value) and parsed(value) is value
+
+
+def _list(value: object) -> list[Any] | None:
+    held = _messages(value)
     return held if isinstance(held, list) and held else None
 
 
 def _given(name: object, attributes: LogRecord, body: object) -> list[list[Any]] | None:
     """Messages of a prompt, and replies, that an event of this name has; None of one that has neither."""
-    if name == _DETAILS:
-        return [_list(said) or [] for said in _said({**attributes, **record(body)})]
-    held = record(body) or record(attributes.get("gen_ai.event.content")) or attributes
+    prompt, reply = _said({**attributes, **record(body)})
+    if name == _DETAILS or (prompt, reply) != (None, None):
+        answer = [{"role": "assistant", "content": reply}] if _is_text(reply) else _list(reply)
+        return [_list(prompt) or [], answer or []]
+    content = parsed(attributes.get("gen_ai.event.content"))
+    is_cut = isinstance(content, str) and content.lstrip().startswith("{")
+    held = record(body) or record(content) or ({"parts": [_CUT_PART]} if is_cut else attributes)
     if name == _CHOICE:
         message = record(held.get("message")) or held
         return [[], [{"message": {"role": "assistant", **message}, "finish_reason": held.get("finish_reason")}]]
@@ -157,7 +196,7 @@ def _is_of_sdk(logged: LogRecord) -> bool:
     """Whether a record is a span as `ReadableSpan.to_json` of Python's SDK writes it, or a table's row of one. Those of
     Phoenix, with a kind of OpenInference's, are read as such."""
     is_printed = str(logged.get("kind")).startswith("SpanKind.") and None not in openinference.ids_of(logged)
-    return is_printed and "openinference.span.kind" not in openinference.attributes_of(logged)
+    return is_printed and not openinference.is_of_convention(openinference.attributes_of(logged))
 
 
 def _as_otlp(logged: LogRecord) -> JsonObject:
@@ -199,7 +238,8 @@ def _content(held: LogRecord, where: str) -> tuple[TraceSpan, JsonObject] | None
         return None
     span = TraceSpan(trace_id, span_id, where)
     fill(span, attributes)
-    span.kind, span.given, span.problem = "content", given, None
+    span.kind, span.given = "content", given
+    span.problem = Reason.INCOMPLETE.value if has_dropped(held) else None
     span.messages, span.answers, span.tools = [], [], []
     span.start = seconds(held.get("timeUnixNano")) or seconds(held.get("observedTimeUnixNano"))
     return span, attributes
@@ -211,6 +251,29 @@ def _fits(logged: LogRecord) -> bool:
     return is_export or is_span or _is_of_sdk(logged)
 
 
+def _with_events(attributes: JsonObject, held: LogRecord) -> tuple[JsonObject, str | None]:
+    """Attributes of a span with what was written as its events instead, and the problem there is with that."""
+    given: list[list[list[Any]]] = []
+    is_cut = held.get("droppedEventsCount") not in (None, 0, "0")
+    merged: JsonObject = {}
+    for event in _entries(held, "events"):
+        own = attributes_of(event.get("attributes"))
+        if (content := _given(event.get("name"), own, None)) is not None:
+            given.append(content)
+            is_cut = is_cut or has_dropped(event)
+        others = (name for name in own if name.startswith("gen_ai.") and not (content and _CONTENT.fullmatch(name)))
+        merged = {**{name: own[name] for name in others}, **merged}
+    merged |= attributes
+    try:
+        said = contents_of(given)
+    except Unusable as error:
+        return merged, error.reason.value
+    names = ("gen_ai.input.messages", "gen_ai.output.messages")
+    missing = {n: of_events for n, own, of_events in zip(names, _said(attributes), said, strict=True) if own is None}
+    merged |= {name: of_events for name, of_events in missing.items() if of_events}
+    return merged, Reason.INCOMPLETE.value if is_cut and any(missing.values()) else None
+
+
 def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[FoundSpan]:
     for number, (held, about) in enumerate(_spans(logged), 1):
         trace_id, span_id = named(held.get("traceId")), named(held.get("spanId"))
@@ -218,20 +281,18 @@ def _read(logged: LogRecord, where: str, documents: str | None) -> Iterator[Foun
             continue
         span = TraceSpan(trace_id, span_id, where if "resourceSpans" not in logged else f"{where}, span {number}")
         attributes = attributes_of(held.get("attributes"))
-        said: list[list[Any]] = [[], []]
-        for event in _entries(held, "events"):
-            # Contents may be written as events of the span instead.
-            own = attributes_of(event.get("attributes"))
-            for of_span, of_event in zip(said, _given(event.get("name"), own, None) or ((), ()), strict=True):
-                of_span += of_event
-            attributes = {**{name: own[name] for name in own if name.startswith("gen_ai.")}, **attributes}
-        if any(said) and _said(attributes) == (None, None):
-            attributes |= {"gen_ai.input.messages": said[0], "gen_ai.output.messages": said[1] or None}
-        is_openinference = any(name.startswith("openinference.") for name in attributes)
-        (openinference.fill if is_openinference else fill)(span, attributes)
+        attributes, problem = _with_events(attributes, held)
+        (openinference.fill if openinference.is_of_convention(attributes) else fill)(span, attributes)
         span.parent_id = named(held.get("parentSpanId"))
         span.start, span.end = seconds(held.get("startTimeUnixNano")), seconds(held.get("endTimeUnixNano"))
         span.failed = record(held.get("status")).get("code") in (2, "STATUS_CODE_ERROR")
+        span.problem = problem or span.problem
+        if has_dropped(held):
+            span.problem = Reason.INCOMPLETE.value
+            is_known = any(name in attributes for name in ("gen_ai.operation.name", "openinference.span.kind"))
+            if span.kind == "other" and not is_known and any(name.startswith(_OF_MODELS) for name in attributes):
+                # What it was may have been dropped.
+                span.kind = "llm"
         yield span, attributes, about
     for number, (held, about) in enumerate(_log_records(logged), 1):
         if (content := _content(held, f"{where}, log record {number}")) is not None:
