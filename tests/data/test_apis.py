@@ -311,3 +311,56 @@ def test_bedrock_names_what_it_cited_by_its_file() -> None:
         assert (found.format, case.query, case.response, sources(case)) == ("bedrock", ASKED, ANSWER, FILES)
     with pytest.raises(DataError, match="there is no question; the response has none"):
         read([answer])
+
+
+TOLD = {"role": "user", "content": f"Notes: {RECORD}\n\n{ASKED}"}
+BESIDE = {"id": "crm-7", "text": RECORD}
+
+
+def with_result(*before: dict[str, Any], result: str = TIDES) -> dict[str, Any]:
+    called = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+    messages = [*before, called, {"role": "tool", "tool_call_id": "c1", "content": result}]
+    return {"messages": messages, "choices": [{"message": {"role": "assistant", "content": ANSWER}}]}
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"documents": [BESIDE]},
+        {"retrieved_contexts": json.dumps([BESIDE])},
+        {"metadata": {"chunks": {"crm-7": RECORD}}},
+        {"extra": json.dumps({"context": BESIDE})},
+    ],
+)
+def test_documents_beside_a_chat_are_sources_as_what_was_read_in_it_is(beside: dict[str, Any]) -> None:
+    (case,) = read([with_result(TOLD) | beside], emissions=ANSWERS).cases
+    assert sources(case) == {"crm-7": RECORD, "search#1": TIDES}
+    assert (case.messages[0].text, case.response) == (TOLD["content"], ANSWER)
+
+
+def test_documents_beside_a_chat_of_texts_are_all_of_its_context() -> None:
+    chat = {"messages": [USER, {"role": "assistant", "content": "Whose?"}, TOLD], "documents": [RECORD]}
+    (case,) = read([chat | {"choices": [{"message": {"content": ANSWER}}]}]).cases
+    assert sources(case) == {"d1": RECORD}
+    assert f"Notes: \n\n\n{ASKED}" in fixed_text(case)
+
+
+def test_documents_of_a_batch_stand_in_either_of_its_files() -> None:
+    request = {"custom_id": "a", "body": {"messages": [TOLD]}}
+    answer = {"custom_id": "a", "response": {"body": {"choices": [{"message": {"content": ANSWER}}]}}}
+    for pair in ([request | {"documents": [RECORD]}, answer], [request, answer | {"documents": [RECORD]}]):
+        assert sources(read(pair).cases[0]) == {"d1": RECORD}
+
+
+def test_a_document_beside_a_chat_that_stands_in_no_message_is_refused() -> None:
+    found = with_result(USER, result=json.dumps([{"source": "berths.md", "text": f'{RECORD} "Late".'}]))
+    (case,) = read([found | {"documents": [f'{RECORD} "Late".']}], emissions=ANSWERS).cases
+    assert list(sources(case)) == ["berths.md"]
+    for chat in (with_result(USER), with_result(TOLD) | {"documents": [RECORD, "Bo Lind."]}):
+        row = {"documents": [RECORD], **chat}
+        with pytest.raises(DataError, match=r"document [12] of those beside the messages stands in none of them"):
+            read([row])
+        # Whoever says what is context is believed.
+        assert read([row], context_from="(Who)").cases
+    settings = with_result(USER) | {"metadata": {"context": {"user": 7}}}
+    assert read([settings], emissions=ANSWERS).cases

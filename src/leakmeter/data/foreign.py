@@ -125,6 +125,13 @@ _SHELLS: Final = ("node", "document", "kwargs")
 TEXTS: Final = ("text", "page_content", "content", "body", "passage", "chunk", "chunk_text")
 _IDS: Final = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
 """What a document is called by; in its metadata too."""
+_RETRIEVED: Final = (
+    *("documents", "retrieved_contexts", "retrieved_documents", "retrieved", "contexts", "context"),
+    *("source_documents", "chunks", "docs", "passages"),
+)
+"""What was retrieved for a completion, beside its messages."""
+_BESIDE: Final = ("metadata", "body", "request", "extra")
+"""Of a record of a completion, what may have that too."""
 WHOSE: Final = ("owner", "tenant", "readers")
 """Of a document: whom it belongs to, or is about; the customer or team whose it is; and who may read it."""
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -179,6 +186,15 @@ def answer_of(fields: Mapping[Any, Any]) -> Any:
     held = first(fields, *names)
     held = next((fields[name] for name in names if fields.get(name) is not None), None) if held is None else held
     return _body(held) if isinstance(parsed(held), Mapping) else held
+
+
+def retrieved_beside(fields: Mapping[Any, Any]) -> Any:
+    """What a record of a completion has as retrieved beside its messages, as it stands there; None where it has
+    nothing."""
+    within = (*map(fields.get, _BESIDE), request_of(fields).get("metadata"))
+    return next(
+        (held for place in (fields, *map(record, within)) if (held := first(place, *_RETRIEVED)) is not None), None
+    )
 
 
 def _body(value: object) -> Mapping[Any, Any]:

@@ -14,7 +14,18 @@ from leakmeter.core.case import SYSTEM_ROLES
 from leakmeter.core.record import JsonObject
 from leakmeter.data.chat import answer_text
 from leakmeter.data.conversation import is_part_of_conversation
-from leakmeter.data.foreign import answer_of, getter, name_of, parts_of, reasoning_of, record, request_of, turn_of
+from leakmeter.data.foreign import (
+    answer_of,
+    getter,
+    name_of,
+    parts_of,
+    reasoning_of,
+    record,
+    request_of,
+    retrieved_beside,
+    strings,
+    turn_of,
+)
 from leakmeter.data.formats.base import DataFormat, OutcomesOfRows, RowsOfFields
 from leakmeter.data.mapping import Fields, nearest, parsed_cell
 from leakmeter.data.rows import DataRow
@@ -40,6 +51,8 @@ class _Exchange:
     """Id of the response or the conversation that the request goes on from, and of which it repeats nothing."""
     answer_id: str | None = None
     system: Any = None
+    documents: Any = None
+    """What stands beside the messages as retrieved."""
 
 
 def _read(rows: RowsOfFields) -> OutcomesOfRows:
@@ -60,7 +73,11 @@ def _read(rows: RowsOfFields) -> OutcomesOfRows:
             is_request = parts.messages is not None
             request, answer = (parts, earlier[1]) if is_request else (earlier[1], parts)
             both = replace(
-                request, choices=answer.choices, error=request.error or answer.error, answer_id=answer.answer_id
+                request,
+                choices=answer.choices,
+                error=request.error or answer.error,
+                answer_id=answer.answer_id,
+                documents=request.documents or answer.documents,
             )
             exchanges[id_] = (row if is_request else earlier[0]), both
     yield from _continued(exchanges.values())
@@ -96,6 +113,7 @@ def _exchange(fields: Fields) -> _Exchange:
         name_of(before.get("id") if isinstance(before, Mapping) else before),
         name_of(answered.get("id")),
         system,
+        held if strings(held := parsed_cell(retrieved_beside(fields))) else None,
     )
 
 
@@ -202,7 +220,7 @@ def _completions(row: DataRow, parts: _Exchange, messages: Any) -> Iterator[tupl
             )
         return
     fields: JsonObject = {"messages": messages}
-    own = {"id": parts.id, "reference": parts.reference}
+    own = {"id": parts.id, "reference": parts.reference, "marked": parts.documents}
     fields |= {name: value for name, value in own.items() if value is not None}
     if parts.choices is None:
         if parts.error is not None:

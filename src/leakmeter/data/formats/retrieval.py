@@ -21,10 +21,10 @@ def _ragas(fields: Fields, where: str) -> Iterable[Fields]:
     references = parsed_list(first(fields, "reference", "ground_truth", "ground_truths"))
     reference = references[0] if isinstance(references, list) and references else references
     rest = {"id": fields.get("id"), "reference": reference or None}
-    if isinstance(question, list):
-        yield {**rest, "messages": question}
-        return
     context = parsed_list(first(fields, "retrieved_contexts", "contexts"))
+    if isinstance(question, list):
+        yield {**rest, "messages": question, "marked": context or None}
+        return
     if context is None:
         raise DataError(f"{where}: there is no 'retrieved_contexts', so there is nothing to measure")
     yield {**rest, "query": question, "context": context, "response": only(fields, where, "response", "answer")}
