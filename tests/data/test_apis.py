@@ -203,6 +203,41 @@ def test_the_system_prompt_is_read_from_where_each_api_has_it() -> None:
         assert (case.messages[0].role, case.messages[0].text) == ("system", SYSTEM)
 
 
+INSTRUCTIONS: dict[str, Any] = {
+    "responses": responses_pair([SAID], input=[{"role": "developer", "content": "Be kind."}, *CALLED]),
+    "responses, of a stored prompt": {
+        "request": {"input": CALLED, "prompt": {"id": "pmpt_1", "variables": {"tone": "kind"}}},
+        "response": {"id": "resp_1", "output": [SAID], "instructions": [
+            {"type": "message", "role": "system", "content": [{"type": "input_text", "text": SYSTEM}]},
+            {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be kind."}]}]}},
+    "anthropic": {**ANTHROPIC, "request": {"system": SYSTEM, "messages": [
+        {"role": "system", "content": "Be kind."}, *ANTHROPIC["request"]["messages"]]}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INSTRUCTIONS)
+def test_instructions_stand_before_those_among_the_messages(name: str) -> None:
+    case = read([INSTRUCTIONS[name]], emissions=ANSWERS).cases[-1]
+    assert [message.text for message in case.messages if message.role != "tool"][:2] == [SYSTEM, "Be kind."]
+
+
+def test_instructions_that_stand_among_the_messages_too_are_read_once() -> None:
+    twice = responses_pair([SAID], input=[{"role": "system", "content": SYSTEM}, *CALLED])
+    (case,) = read([twice], emissions=ANSWERS).cases
+    assert [message.role for message in case.messages] == ["system", "user", "assistant", "tool"]
+
+
+def test_what_an_answer_repeats_of_its_request_is_read() -> None:
+    row = {"request": {"input": CALLED}, "response": {"id": "resp_1", "output": [SAID], "instructions": SYSTEM}}
+    assert read([row], emissions=ANSWERS).cases[0].messages[0].text == SYSTEM
+
+
+def test_a_prompt_that_the_api_keeps_is_refused() -> None:
+    row = responses_pair([SAID], input=CALLED, prompt={"id": "pmpt_1", "variables": {"notes": RECORD}})
+    with pytest.raises(DataError, match="the request uses the stored prompt 'pmpt_1', whose text is not in the log"):
+        read([row])
+
+
 def test_sources_without_a_name_are_called_by_their_tool_and_call() -> None:
     case = read([chat_pair(RECORD)]).cases[-1]
     assert sources(case) == {"search#1": RECORD}
@@ -267,6 +302,22 @@ def test_a_request_that_goes_on_from_a_response_has_what_was_said_there() -> Non
     assert list(sources(cases[1])) == list(FILES)
     with pytest.raises(DataError, match=r"goes on from response 'resp_1', which is not in the data before it"):
         read([later])
+
+
+@pytest.mark.parametrize("conversation", ["conv_1", {"id": "conv_1"}])
+def test_a_request_within_a_conversation_has_what_was_said_there(conversation: Any) -> None:
+    first = responses_pair([REASONED, SEARCHED, SAID], conversation=conversation)
+    later = responses_pair([SAID], input="Is it let?", conversation=conversation)
+    opened = {"request": {"items": [{"type": "message", "role": "user", "content": "Hello."}]},
+              "response": {"id": "conv_1", "object": "conversation", "created_at": 1, "metadata": {}}}  # fmt: skip
+    cases = read([opened, first, later], emissions=ANSWERS).cases
+    assert [list(sources(case)) for case in cases] == [list(FILES)] * 2
+    assert [message.text for message in cases[0].messages[:3]] == [SYSTEM, "Hello.", ASKED]
+    for rows in ([first], [later], [first, later]):
+        with pytest.raises(DataError, match=r"goes on from conversation 'conv_1', which is not in the data before it"):
+            read(rows)
+    labelled = {**responses_pair([SEARCHED, SAID], conversation="shift 7")}
+    assert read([labelled], emissions=ANSWERS).cases
 
 
 def test_a_search_whose_results_were_not_logged_is_refused() -> None:
