@@ -116,6 +116,15 @@ INVOCATIONS = {"messages": [
          "result": HITS}]},
     {"role": "assistant", "content": ANSWER},
 ]}  # fmt: skip
+INVOKED = {"state": "result", "step": 0, "toolCallId": "c1", "toolName": "search", "args": {"query": "berth nine"},
+           "result": HITS}  # fmt: skip
+UI_PARTS: dict[str, Any] = {"role": "assistant", "content": ANSWER, "reasoning": "I look it up.", "parts": [
+    {"type": "step-start"},
+    {"type": "reasoning", "reasoning": "I look it up.", "details": [{"type": "text", "text": "I look it up."}]},
+    {"type": "tool-invocation", "toolInvocation": INVOKED},
+    {"type": "source", "source": {"sourceType": "url", "id": "1", "url": "https://kb.example"}},
+    {"type": "step-start"}, {"type": "text", "text": ANSWER}]}  # fmt: skip
+TOLD_BY_TOOL = {"role": "tool", "content": TIDES}
 LOGS: dict[str, Any] = {
     "chat completions": chat_pair(json.dumps({"results": HITS})),
     "responses, a search of files": responses_pair([REASONED, SEARCHED, SAID]),
@@ -129,6 +138,9 @@ LOGS: dict[str, Any] = {
     "azure, on your data": AZURE,
     "messages of an interface": UI_MESSAGES,
     "messages of an older interface": INVOCATIONS,
+    "messages of an older interface, in parts": {"messages": [USER, {**UI_PARTS, "content": ""}]},
+    "messages of an older interface, in parts and as text": {"messages": [USER, UI_PARTS]},
+    "messages of an older interface, all twice": {"messages": [USER, {**UI_PARTS, "toolInvocations": [INVOKED]}]},
 }  # fmt: skip
 
 
@@ -181,6 +193,16 @@ def test_an_error_of_a_tool_that_the_model_read_is_a_result() -> None:
     messages = [{"role": "user", "parts": [{"type": "text", "text": ASKED}]}, {"role": "assistant", "parts": parts}]
     (case,) = read([{"messages": messages}]).cases
     assert sources(case) == {"search#1": f"Timed out after: {RECORD}"}
+
+
+def test_a_text_beside_parts_that_say_something_else_is_refused() -> None:
+    with pytest.raises(DataError, match="message 2: field 'parts' is not understood"):
+        read([{"messages": [USER, {**UI_PARTS, "content": "Bo Lind rents it."}]}])
+
+
+def test_reasoning_that_stands_among_the_parts_and_beside_them_is_measured_once() -> None:
+    found = read([{"messages": [USER, TOLD_BY_TOOL, UI_PARTS]}], emissions=emission_options(channels="reasoning"))
+    assert [case.response for case in found.cases] == ["I look it up."]
 
 
 def test_what_code_printed_is_a_result() -> None:

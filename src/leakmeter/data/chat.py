@@ -25,7 +25,16 @@ from leakmeter.data.conversation import (
     has_sources,
     messages_of_entries,
 )
-from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ContentPart, Turn, joined_answer, parts_of, spoken
+from leakmeter.data.foreign import (
+    CALL_PARTS,
+    RESULT_PARTS,
+    ContentPart,
+    Turn,
+    is_silent,
+    joined_answer,
+    parts_of,
+    spoken,
+)
 from leakmeter.data.mapping import Names, checked_text, is_name
 from leakmeter.errors import DataError
 
@@ -61,7 +70,7 @@ def _parts(turn: Turn, name: str, where: str, *, is_answer: bool) -> tuple[Docum
         raise DataError(f"{where}: 'content' has to be text or a list of texts")
     out: list[Document] = []
     for number, part in enumerate(parts_of(turn.content), 1):
-        if is_answer and not spoken([part]):
+        if (is_answer and not spoken([part])) or is_silent(part.kind):
             continue
         label, text = f"{name}, part {number}", part.text
         if isinstance(part.logged, Mapping):

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from leakmeter.core.record import JsonObject
-from leakmeter.data.foreign import described, joined_answer, parts_of, spoken, text_of
+from leakmeter.data.chat import answer_text
+from leakmeter.data.conversation import is_part_of_conversation
+from leakmeter.data.foreign import described, parts_of, text_of, turn_of
 from leakmeter.data.formats.base import DataFormat, first, has, listed_cell, of_fields, only, with_tools
 from leakmeter.data.mapping import Fields, is_name, parsed_cell, parsed_list
 from leakmeter.errors import DataError
@@ -38,7 +40,7 @@ def _retrieved(fields: Fields, where: str) -> Iterable[Fields]:
         "id": fields.get("id"),
         "query": first(fields, "query", "question", "input"),
         "context": parsed_list(first(fields, "source_documents", "context", "documents")),
-        "response": answer.get("content") if isinstance(answer, Mapping) else answer,
+        "response": _said(answer, where),
         "reference": fields.get("reference"),
     }
 
@@ -56,7 +58,7 @@ def _haystack(fields: Fields, where: str) -> Iterable[Fields]:
             "id": fields.get("id"),
             "query": answer.get("query"),
             "context": parsed_list(answer.get("documents")),
-            "response": _said(answer.get("data")),
+            "response": _said(answer.get("data"), where),
             "place": f", answer {number}" if len(answers) > 1 else "",
         }
 
@@ -94,7 +96,7 @@ def _pipeline(fields: Fields, where: str) -> Iterable[Fields]:
         yield {
             **read,
             "id": fields.get("id"),
-            "response": _said(reply),
+            "response": _said(reply, where),
             "place": f", reply {number}" if is_several else "",
         }
 
@@ -104,12 +106,19 @@ def _text_of_message(message: Any) -> str:
     return "\n".join(part.text for part in parts_of(held) if part.text is not None)
 
 
-def _said(value: Any) -> Any:
-    """An answer that may be a whole message, of which the reasoning is left out."""
+def _said(value: Any, where: str) -> Any:
+    """An answer that may be a whole message, of which the reasoning is left out; refused where it calls a tool, since
+    what the tool was told would not be measured."""
     if not isinstance(value, Mapping):
         return value
-    held = next((value[name] for name in ("content", "_content", "blocks") if value.get(name) is not None), None)
-    return joined_answer(part.text or "" for part in spoken(parts_of(held))) if isinstance(held, list) else held
+    turn = turn_of(value)
+    held = next((held for held in (turn.content, *map(turn.get, ("_content", "blocks"))) if held is not None), None)
+    parts = parts_of(held) if isinstance(held, list) else []
+    if turn.calls or any(map(is_part_of_conversation, parts)):
+        raise DataError(
+            f"{where}: the answer calls a tool, which is not measured here; give the whole chat as 'messages'"
+        )
+    return answer_text(held, f"{where}: the answer") if parts else held
 
 
 def _fits_haystack(fields: Fields) -> bool:
