@@ -324,12 +324,14 @@ def _good(
     rows: Iterable[DataRow], shape: Shape, bad: Any, sizes: dict[str, set[int]]
 ) -> Iterator[tuple[DataRow, Fields | Case]]:
     numbered = shape.numbered
+    follows_bad = False
     for outer in rows:
         if isinstance(outer.content, Case):
             yield outer, outer.content
             continue
         try:
-            for row in shape.records(outer):
+            for row in shape.records(replace(outer, follows_bad=follows_bad)):
+                follows_bad = False
                 record = row.fields
                 fields = shape.fields_of(record, row.where)
                 # What is named stands for all that a preset would read as the same.
@@ -341,6 +343,7 @@ def _good(
                 yield row, _filled(fields) if row.is_table else fields
         except DataError as error:
             bad(error)
+            follows_bad = True
 
 
 def _has_hidden(held: JsonObject, found: ChatCases, emissions: EmissionOptions) -> bool:

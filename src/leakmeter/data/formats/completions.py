@@ -211,6 +211,9 @@ def _continued(exchanges: Iterable[tuple[DataRow, _Exchange]]) -> OutcomesOfRows
     said: dict[str, list[Any]] = {}
     for row, parts in exchanges:
         messages = parts.messages
+        if row.follows_bad:
+            # What could not be read may have been said in any conversation.
+            said = {id_: earlier for id_, earlier in said.items() if not id_.startswith(_CONVERSATION)}
         if parts.is_opening and isinstance(messages, list):
             said[parts.answer_id or ""] = messages
             continue
