@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -340,6 +341,15 @@ def test_a_request_within_a_conversation_has_what_was_said_there(conversation: A
             read(rows)
     labelled = {**responses_pair([SEARCHED, SAID], conversation="shift 7")}
     assert read([labelled], emissions=ANSWERS).cases
+
+
+def test_a_conversation_of_which_a_record_could_not_be_read_is_not_gone_on_from(tmp_path: Path) -> None:
+    opened = {"request": {"items": [USER]}, "response": {"id": "conv_1", "object": "conversation"}}
+    turn = responses_pair([SEARCHED, SAID], conversation="conv_1")
+    (tmp_path / "log.jsonl").write_text("\n".join([*map(json.dumps, (opened, turn)), "{", json.dumps(turn)]))
+    found = read(tmp_path / "log.jsonl", skip_bad=True, emissions=ANSWERS)
+    assert [case.response for case in found.cases] == [ANSWER]
+    assert "line 4: the request goes on from conversation 'conv_1'" in found.problems[-1]
 
 
 def test_a_search_whose_results_were_not_logged_is_refused() -> None:
