@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,6 +118,15 @@ INVOCATIONS = {"messages": [
          "result": HITS}]},
     {"role": "assistant", "content": ANSWER},
 ]}  # fmt: skip
+INVOKED = {"state": "result", "step": 0, "toolCallId": "c1", "toolName": "search", "args": {"query": "berth nine"},
+           "result": HITS}  # fmt: skip
+UI_PARTS: dict[str, Any] = {"role": "assistant", "content": ANSWER, "reasoning": "I look it up.", "parts": [
+    {"type": "step-start"},
+    {"type": "reasoning", "reasoning": "I look it up.", "details": [{"type": "text", "text": "I look it up."}]},
+    {"type": "tool-invocation", "toolInvocation": INVOKED},
+    {"type": "source", "source": {"sourceType": "url", "id": "1", "url": "https://kb.example"}},
+    {"type": "step-start"}, {"type": "text", "text": ANSWER}]}  # fmt: skip
+TOLD_BY_TOOL = {"role": "tool", "content": TIDES}
 LOGS: dict[str, Any] = {
     "chat completions": chat_pair(json.dumps({"results": HITS})),
     "responses, a search of files": responses_pair([REASONED, SEARCHED, SAID]),
@@ -130,6 +140,9 @@ LOGS: dict[str, Any] = {
     "azure, on your data": AZURE,
     "messages of an interface": UI_MESSAGES,
     "messages of an older interface": INVOCATIONS,
+    "messages of an older interface, in parts": {"messages": [USER, {**UI_PARTS, "content": ""}]},
+    "messages of an older interface, in parts and as text": {"messages": [USER, UI_PARTS]},
+    "messages of an older interface, all twice": {"messages": [USER, {**UI_PARTS, "toolInvocations": [INVOKED]}]},
 }  # fmt: skip
 
 
@@ -184,6 +197,16 @@ def test_an_error_of_a_tool_that_the_model_read_is_a_result() -> None:
     assert sources(case) == {"search#1": f"Timed out after: {RECORD}"}
 
 
+def test_a_text_beside_parts_that_say_something_else_is_refused() -> None:
+    with pytest.raises(DataError, match="message 2: field 'parts' is not understood"):
+        read([{"messages": [USER, {**UI_PARTS, "content": "Bo Lind rents it."}]}])
+
+
+def test_reasoning_that_stands_among_the_parts_and_beside_them_is_measured_once() -> None:
+    found = read([{"messages": [USER, TOLD_BY_TOOL, UI_PARTS]}], emissions=emission_options(channels="reasoning"))
+    assert [case.response for case in found.cases] == ["I look it up."]
+
+
 def test_what_code_printed_is_a_result() -> None:
     ran = {"type": "code_interpreter_call", "id": "c", "status": "completed", "code": "print(find(9))",
            "outputs": [{"type": "logs", "logs": RECORD}, {"type": "logs", "logs": TIDES}]}  # fmt: skip
@@ -202,6 +225,41 @@ def test_the_system_prompt_is_read_from_where_each_api_has_it() -> None:
     for name in ("chat completions", "responses, a function", "anthropic", "bedrock, a log of invocations"):
         case = read([LOGS[name]]).cases[-1]
         assert (case.messages[0].role, case.messages[0].text) == ("system", SYSTEM)
+
+
+INSTRUCTIONS: dict[str, Any] = {
+    "responses": responses_pair([SAID], input=[{"role": "developer", "content": "Be kind."}, *CALLED]),
+    "responses, of a stored prompt": {
+        "request": {"input": CALLED, "prompt": {"id": "pmpt_1", "variables": {"tone": "kind"}}},
+        "response": {"id": "resp_1", "output": [SAID], "instructions": [
+            {"type": "message", "role": "system", "content": [{"type": "input_text", "text": SYSTEM}]},
+            {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be kind."}]}]}},
+    "anthropic": {**ANTHROPIC, "request": {"system": SYSTEM, "messages": [
+        {"role": "system", "content": "Be kind."}, *ANTHROPIC["request"]["messages"]]}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INSTRUCTIONS)
+def test_instructions_stand_before_those_among_the_messages(name: str) -> None:
+    case = read([INSTRUCTIONS[name]], emissions=ANSWERS).cases[-1]
+    assert [message.text for message in case.messages if message.role != "tool"][:2] == [SYSTEM, "Be kind."]
+
+
+def test_instructions_that_stand_among_the_messages_too_are_read_once() -> None:
+    twice = responses_pair([SAID], input=[{"role": "system", "content": SYSTEM}, *CALLED])
+    (case,) = read([twice], emissions=ANSWERS).cases
+    assert [message.role for message in case.messages] == ["system", "user", "assistant", "tool"]
+
+
+def test_what_an_answer_repeats_of_its_request_is_read() -> None:
+    row = {"request": {"input": CALLED}, "response": {"id": "resp_1", "output": [SAID], "instructions": SYSTEM}}
+    assert read([row], emissions=ANSWERS).cases[0].messages[0].text == SYSTEM
+
+
+def test_a_prompt_that_the_api_keeps_is_refused() -> None:
+    row = responses_pair([SAID], input=CALLED, prompt={"id": "pmpt_1", "variables": {"notes": RECORD}})
+    with pytest.raises(DataError, match="the request uses the stored prompt 'pmpt_1', whose text is not in the log"):
+        read([row])
 
 
 def test_sources_without_a_name_are_called_by_their_tool_and_call() -> None:
@@ -268,6 +326,31 @@ def test_a_request_that_goes_on_from_a_response_has_what_was_said_there() -> Non
     assert list(sources(cases[1])) == list(FILES)
     with pytest.raises(DataError, match=r"goes on from response 'resp_1', which is not in the data before it"):
         read([later])
+
+
+@pytest.mark.parametrize("conversation", ["conv_1", {"id": "conv_1"}])
+def test_a_request_within_a_conversation_has_what_was_said_there(conversation: Any) -> None:
+    first = responses_pair([REASONED, SEARCHED, SAID], conversation=conversation)
+    later = responses_pair([SAID], input="Is it let?", conversation=conversation)
+    opened = {"request": {"items": [{"type": "message", "role": "user", "content": "Hello."}]},
+              "response": {"id": "conv_1", "object": "conversation", "created_at": 1, "metadata": {}}}  # fmt: skip
+    cases = read([opened, first, later], emissions=ANSWERS).cases
+    assert [list(sources(case)) for case in cases] == [list(FILES)] * 2
+    assert [message.text for message in cases[0].messages[:3]] == [SYSTEM, "Hello.", ASKED]
+    for rows in ([first], [later], [first, later]):
+        with pytest.raises(DataError, match=r"goes on from conversation 'conv_1', which is not in the data before it"):
+            read(rows)
+    labelled = {**responses_pair([SEARCHED, SAID], conversation="shift 7")}
+    assert read([labelled], emissions=ANSWERS).cases
+
+
+def test_a_conversation_of_which_a_record_could_not_be_read_is_not_gone_on_from(tmp_path: Path) -> None:
+    opened = {"request": {"items": [USER]}, "response": {"id": "conv_1", "object": "conversation"}}
+    turn = responses_pair([SEARCHED, SAID], conversation="conv_1")
+    (tmp_path / "log.jsonl").write_text("\n".join([*map(json.dumps, (opened, turn)), "{", json.dumps(turn)]))
+    found = read(tmp_path / "log.jsonl", skip_bad=True, emissions=ANSWERS)
+    assert [case.response for case in found.cases] == [ANSWER]
+    assert "line 4: the request goes on from conversation 'conv_1'" in found.problems[-1]
 
 
 def test_a_search_whose_results_were_not_logged_is_refused() -> None:
@@ -387,3 +470,56 @@ def test_bedrock_names_what_it_cited_by_its_file() -> None:
         assert (found.format, case.query, case.response, sources(case)) == ("bedrock", ASKED, ANSWER, FILES)
     with pytest.raises(DataError, match="there is no question; the response has none"):
         read([answer])
+
+
+TOLD = {"role": "user", "content": f"Notes: {RECORD}\n\n{ASKED}"}
+BESIDE = {"id": "crm-7", "text": RECORD}
+
+
+def with_result(*before: dict[str, Any], result: str = TIDES) -> dict[str, Any]:
+    called = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+    messages = [*before, called, {"role": "tool", "tool_call_id": "c1", "content": result}]
+    return {"messages": messages, "choices": [{"message": {"role": "assistant", "content": ANSWER}}]}
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"documents": [BESIDE]},
+        {"retrieved_contexts": json.dumps([BESIDE])},
+        {"metadata": {"chunks": {"crm-7": RECORD}}},
+        {"extra": json.dumps({"context": BESIDE})},
+    ],
+)
+def test_documents_beside_a_chat_are_sources_as_what_was_read_in_it_is(beside: dict[str, Any]) -> None:
+    (case,) = read([with_result(TOLD) | beside], emissions=ANSWERS).cases
+    assert sources(case) == {"crm-7": RECORD, "search#1": TIDES}
+    assert (case.messages[0].text, case.response) == (TOLD["content"], ANSWER)
+
+
+def test_documents_beside_a_chat_of_texts_are_all_of_its_context() -> None:
+    chat = {"messages": [USER, {"role": "assistant", "content": "Whose?"}, TOLD], "documents": [RECORD]}
+    (case,) = read([chat | {"choices": [{"message": {"content": ANSWER}}]}]).cases
+    assert sources(case) == {"d1": RECORD}
+    assert f"Notes: \n\n\n{ASKED}" in fixed_text(case)
+
+
+def test_documents_of_a_batch_stand_in_either_of_its_files() -> None:
+    request = {"custom_id": "a", "body": {"messages": [TOLD]}}
+    answer = {"custom_id": "a", "response": {"body": {"choices": [{"message": {"content": ANSWER}}]}}}
+    for pair in ([request | {"documents": [RECORD]}, answer], [request, answer | {"documents": [RECORD]}]):
+        assert sources(read(pair).cases[0]) == {"d1": RECORD}
+
+
+def test_a_document_beside_a_chat_that_stands_in_no_message_is_refused() -> None:
+    found = with_result(USER, result=json.dumps([{"source": "berths.md", "text": f'{RECORD} "Late".'}]))
+    (case,) = read([found | {"documents": [f'{RECORD} "Late".']}], emissions=ANSWERS).cases
+    assert list(sources(case)) == ["berths.md"]
+    for chat in (with_result(USER), with_result(TOLD) | {"documents": [RECORD, "Bo Lind."]}):
+        row = {"documents": [RECORD], **chat}
+        with pytest.raises(DataError, match=r"document [12] of those beside the messages stands in none of them"):
+            read([row])
+        # Whoever says what is context is believed.
+        assert read([row], context_from="(Who)").cases
+    settings = with_result(USER) | {"metadata": {"context": {"user": 7}}}
+    assert read([settings], emissions=ANSWERS).cases

@@ -66,6 +66,31 @@ def test_every_turn_that_had_read_something_is_a_case() -> None:
         assert all(message.fixed for message in case.messages)
 
 
+MAIL = {"body": f"For {NOTE}"}
+
+
+@pytest.mark.parametrize("in_part", [MAIL, {}, ""])
+@pytest.mark.parametrize("args", [MAIL, json.dumps(MAIL)])
+def test_a_call_among_the_parts_and_beside_them_is_one(in_part: Any, args: Any) -> None:
+    parts = [
+        {"type": "text", "text": "I write."},
+        {"type": "tool_use", "id": "c2", "name": "send_mail", "input": in_part},
+    ]
+    twice = {"role": "assistant", "content": parts, "tool_calls": [{"id": "c2", "name": "send_mail", "args": args}]}
+    found = read([*LEAKS_EARLY[:4], twice, result("ok", "c2"), answer("Done.")])
+    assert shape(found.cases) == [
+        ("c.2", "answer", "user"), ("c.2 send_mail", "tool", "send_mail"), ("c.3", "answer", "user")
+    ]  # fmt: skip
+    assert json.loads(found.cases[1].response or "") == MAIL
+    assert [(call.name, json.loads(call.arguments)) for call in found.cases[2].messages[4].calls] == [
+        ("send_mail", MAIL)
+    ]
+    other = {**twice, "tool_calls": [{"id": "c2", "name": "send_mail", "args": {"body": "Hello."}}]}
+    if in_part:
+        with pytest.raises(DataError, match="a call stands among the parts and beside them, with other arguments"):
+            read([*LEAKS_EARLY[:4], other])
+
+
 def test_arguments_of_a_call_are_an_emission_to_its_tool() -> None:
     found = read(LEAKS_IN_A_CALL)
     assert shape(found.cases) == [

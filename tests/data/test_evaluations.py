@@ -292,6 +292,11 @@ def test_turns_of_ragas_are_read() -> None:
         found = read([{"user_input": user_input, "reference": "Ines.", "reference_tool_calls": []}])
         (case,) = found.cases
         assert (found.format, case.response, sources(case)) == ("ragas", ANSWER, {"search#1": RECORD})
+    told = {**turns[0], "content": f"{TIDES}\n\n{turns[0]['content']}"}
+    *_, case = read([{"user_input": [told, *turns[1:]], "retrieved_contexts": [TIDES]}]).cases
+    assert sources(case) == {"d1": TIDES, "search#1": RECORD}
+    with pytest.raises(DataError, match="document 1 of those beside the messages stands in none of them"):
+        read([{"user_input": turns, "retrieved_contexts": [TIDES]}])
 
 
 def haystack_document(name: str, text: str) -> dict[str, Any]:

@@ -265,6 +265,29 @@ UNKNOWN = {"query": "Who?", "context": "a", "respnse": "b"}
 AWAY = "--map query=prompt,context=…,response=model_answer and replace each … with a path"
 
 
+CALLS = [{"id": "c1", "name": "send_mail", "args": {"body": "Anna called."}}]
+USED = [
+    {"type": "text", "text": "Sent."},
+    {"type": "tool_use", "id": "c1", "name": "send_mail", "input": {"body": "Anna"}},
+]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"input": "Who?", "context": PAGES, "answer": {"content": "Sent.", "type": "ai", "tool_calls": CALLS}},
+        {"input": "Who?", "context": PAGES, "answer": {"type": "ai", "data": {"content": "", "tool_calls": CALLS}}},
+        {"input": "Who?", "context": PAGES, "answer": {"content": USED, "type": "ai"}},
+        {**ASKED, "documents": TEXTS, "response": {"role": "assistant", "content": "Sent.", "tool_calls": CALLS}},
+        {**ASKED, "retriever": {"documents": [{"content": "Anna called."}]}, "llm": {"replies": [
+            {"role": "assistant", "content": [{"text": "Sent."}, {"tool_call": {"tool_name": "send_mail"}}]}]}},
+    ],
+)  # fmt: skip
+def test_an_answer_that_calls_a_tool_is_refused_where_there_are_no_messages(record: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="the answer calls a tool, which is not measured here; give the whole chat"):
+        cases_of([record])
+
+
 @pytest.mark.parametrize(
     ("record", "problem"),
     [

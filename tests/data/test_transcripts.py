@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from helpers.read_cases import fixed_text, read, said, sources
+from leakmeter.data.cases import cases_of
 from leakmeter.data.conversation import emission_options
 from leakmeter.errors import DataError
 
@@ -62,6 +63,136 @@ def test_a_sub_agent_has_a_conversation_of_its_own_and_a_summary_begins_another(
     cases = read([*SESSION, *aside, *later]).cases
     assert [case.id for case in cases] == ["s1", "s1 a7", "s1 (part 2)"]
     assert sources(cases[-1]) == {"summary": "Ines Varga rents berth nine."}
+
+
+def follow(*lines: dict[str, Any], parents: dict[int, int | None] | None = None, **more: Any) -> list[dict[str, Any]]:
+    """Lines, each of which goes on from the one before it, or from the one with that number."""
+    parents = {0: None, **(parents or {})}
+    out: list[dict[str, Any]] = []
+    for n, held in enumerate(lines):
+        parent = parents.get(n, n - 1)
+        out.append({**held, "uuid": f"u{n}", "parentUuid": None if parent is None else f"u{parent}", **more})
+        if "message" in held:
+            out[-1]["message"] = {**held["message"], "id": f"msg_{n}"}
+    return out
+
+
+def text(said: str) -> dict[str, Any]:
+    return line("assistant", [{"type": "text", "text": said}])
+
+
+def result(id_: str, content: str) -> dict[str, Any]:
+    return line("user", [{"type": "tool_result", "tool_use_id": id_, "content": content}])
+
+
+AGAIN = line("user", "Say it again.")
+FIRST = [line("user", ASKED), *called("t1"), text(ANSWER)]
+
+
+def test_who_goes_back_begins_a_branch_and_each_answer_has_its_own_past() -> None:
+    lines = follow(*FIRST, line("user", "Now its owner."), *called("t2"), text("Bo Lind."), AGAIN, text("Ines Varga."),
+                   parents={8: 3})  # fmt: skip
+    cases = {case.id: case for case in read(lines).cases}
+    assert {id_: (case.response, list(sources(case))) for id_, case in cases.items()} == {
+        "s1.2": (ANSWER, ["Read#1"]),
+        "s1.3": ("Ines Varga.", ["Read#1"]),
+        "s1 (branch 2).3 Read": ('{"file_path": "berths.md"}', ["Read#1"]),
+        "s1 (branch 2).4": ("Bo Lind.", ["Read#1", "Read#2"]),
+    }
+    assert "Now its owner." not in fixed_text(cases["s1.3"])
+    # What was asked in a branch and never answered changes nothing.
+    asked = {**AGAIN, "uuid": "v0", "parentUuid": "u3"}
+    for more in ([{**asked, "parentUuid": None}], [asked, {**asked, "uuid": "v1", "parentUuid": None}]):
+        found = read([*more, *lines] if len(more) == 1 else [*lines[:9], *more[:1], *lines[9:]])
+        assert {case.response for case in found.cases} == {case.response for case in cases.values()}
+
+
+def test_calls_of_one_turn_are_read_with_their_results_although_each_goes_on_from_its_call() -> None:
+    calls = [
+        line("assistant", [{"type": "tool_use", "id": f"t{n}", "name": "Read", "input": {"n": n}}]) for n in (1, 2)
+    ]
+    results = [result("t1", RECORD), result("t2", "High water is at six.")]
+    lines = follow(line("user", ASKED), *calls, *results, text(ANSWER), parents={3: 1, 4: 2, 5: 4})
+    lines[2]["message"]["id"] = lines[1]["message"]["id"]
+    (case,) = read(lines).cases
+    assert sources(case) == {"Read#1": RECORD, "Read#2": "High water is at six."}
+    assert [len(message.calls) for message in case.messages] == [0, 2, 0, 0]
+    # As the last thing that was said in a branch, too.
+    later = [*lines, {**text("Hello."), "uuid": "w", "parentUuid": "u0"}]
+    found = {case.response: case for case in read(later).cases}
+    assert sources(found[ANSWER]) == sources(case)
+
+
+@pytest.mark.parametrize("lines", [follow(*FIRST), follow(*FIRST, agentId="a7")])
+def test_lines_that_were_logged_twice_are_one(lines: list[Any]) -> None:
+    assert [case.response for case in read([*lines, *lines]).cases] == [ANSWER]
+
+
+def test_sub_agents_without_a_name_are_told_apart_by_where_they_begin() -> None:
+    one, other = follow(*FIRST, isSidechain=True), follow(*FIRST[:-1], text("Bo Lind."), isSidechain=True)
+    for held in other:
+        held |= {"uuid": f"o{held['uuid']}", "parentUuid": held["parentUuid"] and f"o{held['parentUuid']}"}
+    mixed = [held for pair in zip(one, other, strict=True) for held in pair]
+    assert {case.id: (case.response, list(sources(case))) for case in read(mixed).cases} == {
+        "s1 sub-agent": (ANSWER, ["Read#1"]),
+        "s1 sub-agent (part 2)": ("Bo Lind.", ["Read#1"]),
+    }
+
+
+def test_a_summary_begins_another_conversation_whatever_it_goes_on_from() -> None:
+    summary = line("user", "Ines Varga rents berth nine.", isCompactSummary=True)
+    boundary = {"type": "system", "subtype": "compact_boundary", "sessionId": "s1", "content": "Compacted."}
+    for parent in (None, 3):
+        lines = follow(*FIRST, boundary, summary, AGAIN, text("Ines Varga."), parents={4: parent})
+        cases = read(lines).cases
+        assert [(case.id, list(sources(case))) for case in cases] == [("s1", ["Read#1"]), ("s1 (part 2)", ["summary"])]
+
+
+@pytest.mark.parametrize(("missing", "said"), [(0, []), (2, []), (4, [ANSWER])])
+def test_what_goes_on_from_a_line_that_is_not_in_the_data_is_refused(missing: int, said: list[str]) -> None:
+    lines = follow(*FIRST, AGAIN, text("Ines Varga."))
+    del lines[missing]
+    with pytest.raises(DataError, match=f"the message goes on from 'u{missing}', which is not in the data"):
+        read(lines)
+    other = [{**held, "sessionId": "s2", "uuid": f"o{n}"} for n, held in enumerate(FIRST)]
+    found = read([*lines, *other], skip_bad=True)
+    assert ([case.response for case in found.cases], len(found.problems)) == ([*said, ANSWER], 1)
+
+
+TURNS: list[dict[str, Any]] = [
+    {"role": "user", "content": ASKED}, {"role": "tool", "content": RECORD}, {"role": "assistant", "content": ANSWER},
+    {"role": "user", "content": "And berth ten?"}, {"role": "tool", "content": "Berth ten is let to Bo Lind."},
+    {"role": "assistant", "content": "Bo Lind."},
+]  # fmt: skip
+UNREAD = "a line before it could not be read, which may be of its conversation; what follows is left out"
+
+
+@pytest.mark.parametrize(("at", "said", "n_left"), [(0, [], 5), (1, [], 4), (3, [ANSWER], 2), (4, [ANSWER], 1)])
+@pytest.mark.parametrize("needs_response", [True, False])
+def test_what_comes_after_a_line_that_could_not_be_read_is_left_out_and_counted(
+    tmp_path: Path, at: int, said: list[str], n_left: int, needs_response: bool
+) -> None:
+    lines = [json.dumps({"thread_id": name, **held}) for name in ("k1", "k2") for held in TURNS]
+    lines[at] = lines[at][:-9]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    found = cases_of(tmp_path / "log.jsonl", skip_bad=True, needs_response=needs_response)
+    assert [case.response for case in found.cases if case.id.startswith("k1")] == said
+    assert found.cases[-1].response == "Bo Lind."
+    assert [f"({n_left} message" in problem for problem in found.problems if UNREAD in problem] == [True]
+
+
+@pytest.mark.parametrize(("at", "said"), [(0, []), (2, []), (3, []), (5, [ANSWER])])
+def test_a_session_that_does_not_say_what_goes_on_from_what_is_cut_where_a_line_could_not_be_read(
+    tmp_path: Path, at: int, said: list[str]
+) -> None:
+    turns = [*FIRST, AGAIN, *called("t2"), text("Bo Lind.")]
+    lines = [json.dumps({**held, "sessionId": name}) for name in ("s1", "s2") for held in turns]
+    lines[at] = lines[at][:-9]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    found = cases_of(tmp_path / "log.jsonl", skip_bad=True)
+    assert [case.response for case in found.cases if case.id.startswith("s1")] == said
+    assert found.cases[-1].response == "Bo Lind."
+    assert [UNREAD in problem for problem in found.problems] == [False, True]
 
 
 MESSAGES: list[dict[str, Any]] = [

@@ -24,11 +24,16 @@ from leakmeter.data.api_errors import is_api_error, is_event_stream
 from leakmeter.data.chat import (
     ChatCase,
     ChatCases,
-    OnlySystemContextError,
     answer_text,
     cases_of_chat,
 )
-from leakmeter.data.context_marker import ContextMarker, RetrievedTexts, Unmarked, context_marker
+from leakmeter.data.context_marker import (
+    ContextElsewhereError,
+    ContextMarker,
+    Unmarked,
+    context_marker,
+    retrieved_texts,
+)
 from leakmeter.data.conversation import ALL_EMISSIONS, EmissionOptions, entries_of
 from leakmeter.data.foreign import Unread, fields_of, has_reasoned, is_of_blocks, plain
 from leakmeter.data.formats import DataFormat
@@ -253,7 +258,7 @@ def cases_of(
                     named = f"id '{each.case.id}'" if is_name(each.case.id) else "its id"
                     raise DataError(f"{row.where}: {named} was already used in {where}")
         except DataError as error:
-            is_elsewhere = isinstance(error, OnlySystemContextError) and (map_ := _documents_beside_chat(row, tried))
+            is_elsewhere = isinstance(error, ContextElsewhereError) and (map_ := _documents_beside_chat(row, tried))
             bad(DataError(f"{row.where}: {map_}") if is_elsewhere else error)
             continue
         seen.update(dict.fromkeys((each.case.id for each in found.cases), row))
@@ -334,12 +339,14 @@ def _good(
     rows: Iterable[DataRow], shape: Shape, bad: Any, sizes: dict[str, set[int]]
 ) -> Iterator[tuple[DataRow, Fields | Case]]:
     numbered = shape.numbered
+    follows_bad = False
     for outer in rows:
         if isinstance(outer.content, Case):
             yield outer, outer.content
             continue
         try:
-            for row in shape.records(outer):
+            for row in shape.records(replace(outer, follows_bad=follows_bad)):
+                follows_bad = False
                 record = row.fields
                 fields = shape.fields_of(record, row.where)
                 # What is named stands for all that a preset would read as the same.
@@ -351,6 +358,7 @@ def _good(
                 yield row, _filled(fields) if row.is_table else fields
         except DataError as error:
             bad(error)
+            follows_bad = True
 
 
 def _has_hidden(held: JsonObject, found: ChatCases, emissions: EmissionOptions) -> bool:
@@ -838,7 +846,7 @@ def cases_of_fields(
     response = value.get("response")
     if "messages" in value:
         if marker is None and MARKED in value:
-            marker = RetrievedTexts(_documents(value[MARKED], where))
+            marker = retrieved_texts(_documents(value[MARKED], where), value["messages"], where)
         if value.get("query"):
             raise DataError(f"{where}: the last user message is the query; leave 'query' out")
         is_blocks = isinstance(response, list)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from leakmeter.core.case import Case, Document, Emission, Message
-from leakmeter.data.context_marker import SYSTEM, ContextMarker, SlowPatternError
+from leakmeter.data.context_marker import SYSTEM, ContextElsewhereError, ContextMarker, SlowPatternError
 from leakmeter.data.conversation import (
     ALL_EMISSIONS,
     ConversationEntry,
@@ -25,14 +25,18 @@ from leakmeter.data.conversation import (
     has_sources,
     messages_of_entries,
 )
-from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ContentPart, Turn, joined_answer, parts_of, spoken
+from leakmeter.data.foreign import (
+    CALL_PARTS,
+    RESULT_PARTS,
+    ContentPart,
+    Turn,
+    is_silent,
+    joined_answer,
+    parts_of,
+    spoken,
+)
 from leakmeter.data.mapping import Names, checked_text, is_name
 from leakmeter.errors import DataError
-
-
-class OnlySystemContextError(DataError):
-    """A chat has no context but its system prompt, and nobody said that this is to be measured."""
-
 
 _NOT_MEASURED: Final = (
     "which is not measured; without the assistant's messages that call tools, and with the results as messages of role "
@@ -66,7 +70,7 @@ def _parts(turn: Turn, name: str, where: str, *, is_answer: bool) -> tuple[Docum
         raise DataError(f"{where}: 'content' has to be text or a list of texts")
     out: list[Document] = []
     for number, part in enumerate(parts_of(turn.content), 1):
-        if is_answer and not spoken([part]):
+        if (is_answer and not spoken([part])) or is_silent(part.kind):
             continue
         label, text = f"{name}, part {number}", part.text
         if isinstance(part.logged, Mapping):
@@ -325,7 +329,7 @@ def with_context(messages: tuple[Message, ...], marker: ContextMarker | None, wh
     if marker is not None:
         return marker.marked(messages, where)
     if Case("", messages=messages).has_only_system_context:
-        raise OnlySystemContextError(
+        raise ContextElsewhereError(
             f"{where}: the system prompt is the only context, and all of the user's turn counts as the query; mark "
             f"the retrieved text in that turn with --context-from REGEX, or give --context-from {SYSTEM} to measure "
             "the system prompt itself (context_from in Python)"

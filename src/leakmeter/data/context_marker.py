@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import time
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
+from operator import itemgetter
 from typing import Any, Final
 
 from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Message
-from leakmeter.data.conversation import cut_at
+from leakmeter.data.conversation import cut_at, entries_of, has_sources
 from leakmeter.data.mapping import Names
 from leakmeter.errors import DataError, UsageError
 from leakmeter.overriding import override
@@ -22,6 +25,10 @@ _MOST_PLACES: Final = 10_000
 """Texts that are looked for in a message, and places where they stand."""
 SYSTEM: Final = "system"
 """In the place of a pattern: the system prompt is what is meant."""
+
+
+class ContextElsewhereError(DataError):
+    """What a chat has as context is not in its messages, or is not known."""
 
 
 class SlowPatternError(DataError):
@@ -125,12 +132,39 @@ class RetrievedTexts(ContextMarker):
         return marked
 
 
+def retrieved_texts(documents: Sequence[Document], messages: object, where: str) -> RetrievedTexts:
+    """A marker of documents that stand beside a chat. One that is in no message as it was retrieved may have been read
+    in another form, which would not be measured: it is refused."""
+    entries = entries_of(messages, where)
+    said = [entry.text for entry in entries if entry.kind in ("system", "user")]
+    # A result is context whole, however it writes a document.
+    read = [" ".join(entry.text.split()) for entry in entries if entry.kind == "source"]
+    for number, document in enumerate(documents, 1):
+        if any(document.text in text for text in said) or _is_within(document.text, read):
+            continue
+        kind = DataError if has_sources(entries) else ContextElsewhereError
+        raise kind(
+            f"{where}: document {number} of those beside the messages stands in none of them word for word; log the "
+            "messages as they were sent, and only documents that the model read"
+        )
+    return RetrievedTexts(documents)
+
+
+def _is_within(text: str, read: Sequence[str]) -> bool:
+    written = (text, *(json.dumps(text, ensure_ascii=is_ascii)[1:-1] for is_ascii in (False, True)))
+    return any(" ".join(form.split()) in result for form in written for result in read)
+
+
 def with_documents(message: Message, documents: Sequence[Document], where: str) -> Message:
-    """A message that stays, but for the places in which a document's text stands; of overlapping ones the first, and
-    of those that begin together the longest."""
+    """A message that stays, but for what was retrieved into it and the places in which a document's text stands; of
+    overlapping ones the first, and of those that begin together the longest."""
     if len(documents) > _MOST_MARKED:
         raise DataError(f"{where}: {len(documents):,} texts may stand in a message; {_MOST_MARKED:,} are looked for")
-    text = message.text
+    # Parts of a message that goes with the context are written on lines of their own.
+    is_one = message.fixed or message.retrieved
+    text = message.text if is_one else "\n".join(part.text for part in message.parts)
+    ends = list(accumulate(len(part.text) for part in message.parts))
+    read = [(ends[i] - len(message.parts[i].text), ends[i], message.parts[i].name) for i in message.retrieved]
     found: list[tuple[int, int, int]] = []
     for n, document in enumerate(documents):
         found += ((at, -len(document.text), n) for at in islice(_places(document.text, text), _MOST_PLACES + 1))
@@ -138,9 +172,12 @@ def with_documents(message: Message, documents: Sequence[Document], where: str) 
             raise DataError(f"{where}: the retrieved texts stand at more than {_MOST_PLACES:,} places of a message")
     spans: list[tuple[int, int, str]] = []
     for start, length, n in sorted(found):
-        if not spans or start >= spans[-1][1]:
-            spans.append((start, start - length, documents[n].name))
-    parts, retrieved = cut_at(message.name, text, spans)
+        end = start - length
+        at = bisect_right(read, start, key=itemgetter(0))
+        is_apart = (not at or read[at - 1][1] <= start) and (at == len(read) or end <= read[at][0])
+        if is_apart and (not spans or start >= spans[-1][1]):
+            spans.append((start, end, documents[n].name))
+    parts, retrieved = cut_at(message.name, text, sorted((*spans, *read)))
     return replace(message, parts=parts, retrieved=retrieved, fixed=True)
 
 

@@ -179,21 +179,40 @@ def _of_message(held: object, number: int, where: str) -> Iterator[ConversationE
     of_role = kinds.get(role, "source") if not name or role == "user" else "source"
     if turn.calls and role != "assistant":
         raise DataError(f"{at}: a message of role '{role}' calls a tool; only the assistant's do")
+    beside = [(_call(call, role, number, at), getter(call)("result")) for call in turn.calls]
+    by_id = {made.call_id: made for made, _ in beside if made.call_id is not None}
+    known: set[str | None] = set()
+    returned: set[str | None] = set()
     for n, part in enumerate(parts_of(turn.content), 1):
         if part.kind == "text":
             text = _text(part, at)
             if text:
                 label = getter(part.logged)("name") if not isinstance(part.logged, str) else None
                 yield ConversationEntry(of_role, text, label if isinstance(label, str) else name, role, number)
-        else:
-            yield from _of_part(part, role, number, f"{at}: part {n}")
+            continue
+        for entry in _of_part(part, role, number, f"{at}: part {n}"):
+            if entry.kind == "call" and entry.call_id in by_id:
+                known.add(entry.call_id)
+                yield _one_call(entry, by_id[entry.call_id], at)
+                continue
+            if entry.kind == "source" and entry.call_id is not None:
+                returned.add(entry.call_id)
+            yield entry
     for text in foreign.reasoning_beside(turn) if role == "assistant" else ():
         yield ConversationEntry("reasoning", text, role=role, message=number)
-    for call in turn.calls:
-        made = _call(call, role, number, at)
-        yield made
-        if (result := getter(call)("result")) not in (None, "", [], {}):
+    for made, result in beside:
+        if made.call_id not in known:
+            yield made
+        if result not in (None, "", [], {}) and made.call_id not in returned:
             yield from _results(result, made.name, made.call_id, role, number, at)
+
+
+def _one_call(part: ConversationEntry, beside: ConversationEntry, at: str) -> ConversationEntry:
+    """A call that a library has both among the parts of a message and beside them, maybe without arguments in one."""
+    said = [made for made in (beside, part) if says_something(made.text)]
+    if len(said) == 2 and foreign.parsed(said[0].text) != foreign.parsed(said[1].text):
+        raise DataError(f"{at}: a call stands among the parts and beside them, with other arguments; leave one out")
+    return replace(part, text=said[0].text) if said else part
 
 
 def checked_turn(held: object, at: str) -> Turn:
@@ -240,14 +259,13 @@ def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[Con
         if text := foreign.reasoning_text(part.logged):
             yield ConversationEntry("reasoning", text, role=role, message=number)
         return
-    if part.kind in foreign.SAID_NOTHING or part.kind.startswith("data-"):
+    if foreign.is_silent(part.kind):
         return
     if part.kind in foreign.CALL_PARTS or foreign.is_call(part.kind):
         call = _call(part.logged, role, number, at, kind=part.kind)
         yield call
         # Servers, and chats as interfaces keep them, have the result beside the call.
-        result = next((held for name in foreign.RESULTS_OF_CALL if (held := get(name)) not in (None, "", [], {})), None)
-        if result is not None:
+        if (result := foreign.result_of(part.logged)) is not None:
             yield from _results(result, call.name, call.call_id, role, number, at)
         elif part.kind in foreign.LEFT_OUT and get("status") in (None, "completed"):
             missing = foreign.LEFT_OUT[part.kind]

@@ -69,6 +69,7 @@ REASONED: Final = (*REASONING, *_REASONED_LISTS, "reasoningContent")
 """Fields and parts of an assistant's message that its reader does not see."""
 SAID_NOTHING: Final = (
     "step-start",
+    "source",
     "source-url",
     "source-document",
     "mcp_list_tools",
@@ -128,6 +129,8 @@ _SHELLS: Final = ("node", "document", "kwargs")
 TEXTS: Final = ("text", "page_content", "content", "body", "passage", "chunk", "chunk_text")
 _IDS: Final = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
 """What a document is called by; in its metadata too."""
+_BESIDE: Final = ("metadata", "body", "request", "extra")
+"""Of a record of a completion, what may have that too."""
 WHOSE: Final = ("owner", "tenant", "readers")
 """Of a document: whom it belongs to, or is about; the customer or team whose it is; and who may read it."""
 RETRIEVED: Final = (
@@ -206,6 +209,15 @@ def _opened(answer: Any) -> Any:
     return answer if isinstance(answer, str) and not (is_completion or "role" in held or "lc" in held) else _body(held)
 
 
+def retrieved_beside(fields: Mapping[Any, Any]) -> Any:
+    """What a record of a completion has as retrieved beside its messages, as it stands there; None where it has
+    nothing."""
+    within = (*map(fields.get, _BESIDE), request_of(fields).get("metadata"))
+    return next(
+        (held for place in (fields, *map(record, within)) if (held := first(place, *RETRIEVED)) is not None), None
+    )
+
+
 def _body(value: object) -> Mapping[Any, Any]:
     held = record(value)
     return record(held.get("body")) or held
@@ -281,17 +293,23 @@ def turn_of(message: Any) -> Turn:
     held = (
         [blocks] if isinstance(blocks, list) and blocks else list(map(get, ("content", "parts", "contents", "blocks")))
     )
-    content = next((value for value in held if value not in (None, "", [])), get("content"))
+    filled = [value for value in held if value not in (None, "", [])]
+    content = filled[0] if filled else get("content")
+    # Some interfaces have the text of the parts beside them, too.
+    says_other = False
+    if isinstance(content, str) and len(filled) > 1 and isinstance(parts := filled[1], list):
+        says_other = not _is_text_of(content, parts)
+        content = content if says_other else parts
     if content is None and isinstance(refused := get("refusal"), str):
         content = refused
     looks = (get, extra.get) if isinstance(extra, Mapping) else (get,)
     calls = next((called for look in looks for name in CALLS if (called := look(name))), ())
     unknown = "tool_calls" if calls else None
     if has_role and isinstance(fields, Mapping) and not blocks:
-        filled = (name for name, value in fields.items() if value not in (None, [], {}, "", False))
+        named = (name for name, value in fields.items() if value not in (None, [], {}, "", False))
         is_answer = isinstance(role, str) and ROLES.get(role, role) == "assistant"
         known = (*_UNDERSTOOD, *_REASONED) if is_answer else _UNDERSTOOD
-        unknown = next((str(name) for name in filled if name not in known), None)
+        unknown = next((str(name) for name in named if name not in known), "parts" if says_other else None)
     return Turn(
         ROLES.get(role, role) if isinstance(role, str) else role,
         content,
@@ -299,6 +317,11 @@ def turn_of(message: Any) -> Turn:
         lambda name: next((held for look in looks if (held := look(name)) is not None), None),
         unknown,
     )
+
+
+def _is_text_of(text: str, parts: list[Any]) -> bool:
+    said = "".join(part.text or "" for part in parts_of(parts) if part.kind == "text")
+    return "".join(text.split()) in "".join(said.split())
 
 
 def parts_of(content: Any) -> list[ContentPart]:
@@ -419,6 +442,11 @@ def calls_of(calls: Any) -> list[LoggedFields]:
     return out
 
 
+def is_silent(kind: str) -> bool:
+    """Whether nobody says, calls or reads anything in a part or an item of that type."""
+    return kind in SAID_NOTHING or kind.startswith("data-")
+
+
 def is_call(kind: str) -> bool:
     """Whether a part or an item of that type calls a tool, whose name may be in the type."""
     return kind.endswith("_call") or kind.startswith("tool-")
@@ -426,11 +454,8 @@ def is_call(kind: str) -> bool:
 
 def called(call: Any, kind: str = "") -> tuple[str, str, str | None]:
     """Tool, arguments and id of a call of any library; `kind` is the type of the part or item that it is."""
-    get = outer = getter(call)
-    inner: Any
-    for shell in ("tool_call", "function", "toolUse", "toolInvocation"):
-        inner = get(shell)
-        get = getter(inner) if inner is not None and not isinstance(inner, str) else get
+    outer = getter(call)
+    get = _within_shells(call)
     named: tuple[Any, ...] = (get("name"), get("tool_name"), get("toolName"), get("function"))
     name: str = next((name for name in named if isinstance(name, str) and name), "")
     if not name and is_call(kind):
@@ -441,6 +466,21 @@ def called(call: Any, kind: str = "") -> tuple[str, str, str | None]:
     arguments = next((held for key in _ARGUMENTS if (held := get(key)) is not None), "")
     ids = (name_of(where(key)) for where in (get, outer) for key in CALL_IDS if not callable(where(key)))
     return name, as_text(arguments), next(filter(None, ids), None)
+
+
+def _within_shells(call: Any) -> Callable[[str], Any]:
+    get = getter(call)
+    for shell in ("tool_call", "function", "toolUse", "toolInvocation"):
+        inner = get(shell)
+        get = getter(inner) if inner is not None and not isinstance(inner, str) else get
+    return get
+
+
+def result_of(call: Any) -> Any:
+    """What came back, where that stands beside the call; None where nothing does."""
+    looks = (getter(call), _within_shells(call))
+    held = (get(name) for get in looks for name in RESULTS_OF_CALL)
+    return next((result for result in held if result not in (None, "", [], {})), None)
 
 
 _NO_TEXTS: Final = (
@@ -510,9 +550,11 @@ def reasoning_of(turn: Turn) -> str:
 
 
 def reasoning_beside(turn: Turn) -> list[str]:
-    """What a message has as reasoning beside its parts; some servers have one thought under several names."""
+    """What a message has as reasoning beside its parts; some servers have one thought under several names, or as a part
+    too."""
     texts = (text for name in REASONING if isinstance(text := turn.get(name), str))
-    return list(dict.fromkeys(filter(str.strip, texts)))
+    thought = "".join(reasoning_text(part.logged) for part in parts_of(turn.content) if part.kind in REASONED)
+    return [text for text in dict.fromkeys(filter(str.strip, texts)) if text not in thought]
 
 
 def has_reasoned(held: Any, depth: int = 0) -> bool:

@@ -72,6 +72,8 @@ class DataRow:
     end: int = 0
     """Where it was streamed: bytes up to the end of it, unpacked; of Parquet and of tables of text, rows."""
     is_too_long: bool = False
+    follows_bad: bool = False
+    """Whether the row before it could not be read, and was left out."""
 
     @property
     def where(self) -> str:

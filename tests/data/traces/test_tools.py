@@ -376,6 +376,17 @@ def test_requests_of_other_interfaces_are_read_as_they_were_sent() -> None:
         assert texts(answer) == {"search#1": ["Hit 1."], "search#2": ["Hit 2."]}
 
 
+@pytest.mark.parametrize(("told", "read"), [("Be kind.", ["Be brief.", "Be kind."]), ("Be brief.", ["Be brief."])])
+def test_instructions_stand_before_those_among_the_messages(told: str, read: list[str]) -> None:
+    asked = {"role": "user", "content": "Who?"}
+    messages = [{"role": "developer", "content": told}, asked, {"role": "tool", "content": "Hit 1."}]
+    for name in ("instructions", "system"):
+        span = call(1)
+        span.read_call({"messages": messages, name: "Be brief."}, ANSWER)
+        (answer,) = answers(span)
+        assert [message.content for message in answer.messages if message.role in ("system", "developer")] == read
+
+
 # --- what was emitted -------------------------------------------------------------------------------------------------
 
 

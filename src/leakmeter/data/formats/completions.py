@@ -6,7 +6,7 @@ and does not repeat in a request, has to be in the same data, or the request is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -26,7 +26,9 @@ from leakmeter.data.foreign import (
     reasoning_of,
     record,
     request_of,
+    retrieved_beside,
     spoken,
+    strings,
     turn_of,
 )
 from leakmeter.data.formats.base import DataFormat, OutcomesOfRows, RowsOfFields, differing
@@ -42,6 +44,8 @@ _TEXTS: Final = ("text", "output_text", "answer", "result", "response", "complet
 _EMITTED: Final = frozenset(("message", *ITEMS, *TEXT_PARTS))
 _RETRIEVED: Final = ("all_retrieved_documents", "citations")
 """What Azure retrieved for an answer, in its message's context."""
+_CONVERSATION: Final = "conv_"
+"""How ids of conversations that an API keeps begin: in a log 'conversation' may be a label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,13 @@ class _Exchange:
     before: str | None = None
     """Id of the response or the conversation that the request goes on from, and of which it repeats nothing."""
     answer_id: str | None = None
+    is_opening: bool = False
+    """Whether it began a conversation, with these messages and no answer yet."""
     system: Any = None
+    stored: str | None = None
+    """Id of a prompt that the API has, and of which the record has no text."""
+    documents: Any = None
+    """What stands beside the messages as retrieved."""
 
 
 def _read(rows: RowsOfFields) -> OutcomesOfRows:
@@ -78,7 +88,11 @@ def _read(rows: RowsOfFields) -> OutcomesOfRows:
             is_request = parts.messages is not None
             request, answer = (parts, earlier[1]) if is_request else (earlier[1], parts)
             both = replace(
-                request, choices=answer.choices, error=request.error or answer.error, answer_id=answer.answer_id
+                request,
+                choices=answer.choices,
+                error=request.error or answer.error,
+                answer_id=answer.answer_id,
+                documents=request.documents or answer.documents,
             )
             exchanges[id_] = (row if is_request else earlier[0]), both
     yield from _continued(exchanges.values())
@@ -93,20 +107,23 @@ def _overlap(one: _Exchange, other: _Exchange) -> bool:
 def _exchange(fields: Fields, where: str) -> _Exchange:
     logged = _of_invocation(fields)
     request = request_of(logged)
+    answers = answers_of(logged)
+    # The items of Responses may stand beside their input.
+    is_beside = isinstance(answers.get("output"), list)
+    answered: Mapping[Any, Any] = {"id": logged.get("id")} if is_beside else record(next(iter(answers.values()), None))
     messages = parsed_cell(request.get("messages", logged.get("messages")))
     system: Any = request.get("system")
-    if messages is None:
-        messages, system = _input_of(request), request.get("instructions")
-    if system and isinstance(messages, list) and not any(turn_of(turn).role in SYSTEM_ROLES for turn in messages):
-        # Such requests have it beside the messages.
-        system = [{"role": "system", "content": system}]
-    else:
-        system = []
-    before = request.get("previous_response_id") or request.get("conversation")
-    answers = answers_of(logged)
-    answered = record(next(iter(answers.values()), None))
-    # The items of Responses may stand beside their input.
-    answer_id = logged.get("id") if isinstance(answers.get("output"), list) else answered.get("id")
+    before: str | None = None
+    stored: Any = None
+    if is_opening := answered.get("object") == "conversation":
+        messages, answers = parsed_cell(request.get("items")) or [], {}
+    elif messages is None:
+        messages = _input_of(request)
+        # The answer repeats what the request said of it.
+        names = ("instructions", "prompt", "previous_response_id", "conversation")
+        system, stored, before, conversation = (request.get(name) or answered.get(name) for name in names)
+        before = name_of(before) or _conversation_of(conversation)
+    instructions = _instructions(system)
     is_answered = isinstance(messages, list) and bool(messages) and turn_of(messages[-1]).role == "assistant"
     return _Exchange(
         messages,
@@ -114,10 +131,37 @@ def _exchange(fields: Fields, where: str) -> _Exchange:
         fields.get("custom_id", fields.get("id", fields.get("requestId"))),
         fields.get("reference"),
         fields.get("error") or answered.get("error") or None,
-        name_of(before.get("id") if isinstance(before, Mapping) else before),
-        name_of(answer_id),
-        system,
+        before,
+        name_of(answered.get("id")),
+        is_opening,
+        [each for each in instructions if not _is_among(each, messages)],
+        name_of(stored.get("id"))
+        if isinstance(stored, Mapping) and not isinstance(parsed_cell(system), list)
+        else None,
+        held if strings(held := parsed_cell(retrieved_beside(fields))) else None,
     )
+
+
+def _conversation_of(value: Any) -> str | None:
+    """The id of a conversation that the API keeps."""
+    id_ = name_of(value.get("id") if isinstance(value, Mapping) else value)
+    return id_ if id_ is not None and id_.startswith(_CONVERSATION) else None
+
+
+def _instructions(system: Any) -> list[Any]:
+    """What a request has as a system prompt beside its messages: a text, blocks, or the messages of a stored prompt."""
+    if not system:
+        return []
+    held = parsed_cell(system)
+    is_of_messages = isinstance(held, list) and all(isinstance(each, Mapping) and "role" in each for each in held)
+    return held if isinstance(held, list) and is_of_messages else [{"role": "system", "content": system}]
+
+
+def _is_among(instructions: Any, messages: Any) -> bool:
+    """Whether a system prompt stands among the messages too."""
+    said = [turn_of(each) for each in (instructions, *(messages if isinstance(messages, list) else ()))]
+    texts = ["".join(part.text or "" for part in parts_of(turn.content)) for turn in said if turn.role in SYSTEM_ROLES]
+    return texts[0] in texts[1:] if said[0].role in SYSTEM_ROLES else False
 
 
 def _of_invocation(fields: Fields) -> Fields:
@@ -227,33 +271,46 @@ def _continued(exchanges: Iterable[tuple[DataRow, _Exchange]]) -> OutcomesOfRows
     said: dict[str, list[Any]] = {}
     for row, parts in exchanges:
         messages = parts.messages
-        if parts.before is not None and isinstance(messages, list):
-            if len(earlier := said.get(parts.before, [])) > _MOST_BEFORE:
-                yield (
-                    row,
-                    DataError(
-                        f"{row.where}: the request goes on from {len(earlier):,} messages and items; {_MOST_BEFORE:,} "
-                        "are put before it at most"
-                    ),
-                )
-                continue
-            if earlier:
-                messages = [*earlier, *messages]
-            elif parts.before.startswith("resp"):
-                yield (
-                    row,
-                    DataError(
-                        f"{row.where}: the request goes on from response '{parts.before[:40]}', which is not in the "
-                        "data before it, so that a part of the prompt is missing; give its record too"
-                    ),
-                )
-                continue
+        if row.follows_bad:
+            # What could not be read may have been said in any conversation.
+            said = {id_: earlier for id_, earlier in said.items() if not id_.startswith(_CONVERSATION)}
+        if parts.is_opening and isinstance(messages, list):
+            said[parts.answer_id or ""] = messages
+            continue
+        earlier = [] if parts.before is None else said.get(parts.before)
+        if messages is not None and (problem := _missing(parts, earlier)):
+            yield row, DataError(f"{row.where}: {problem}")
+            continue
+        if earlier and isinstance(messages, list):
+            messages = [*earlier, *messages]
         if isinstance(messages, list) and isinstance(parts.choices, list) and len(parts.choices) == 1:
             for id_ in filter(None, (parts.answer_id, parts.before)):
                 said[id_] = [*messages, *parts.choices[0]]
         if isinstance(messages, list):
             messages = [*(parts.system or []), *messages]
         yield from _completions(row, parts, messages)
+
+
+def _missing(parts: _Exchange, earlier: Sequence[Any] | None) -> str | None:
+    """What of the prompt the data do not have; None where they have all of it."""
+    if parts.stored is not None:
+        return (
+            f"the request uses the stored prompt '{parts.stored[:40]}', whose text is not in the log; log the whole "
+            "response, whose 'instructions' have it"
+        )
+    if earlier is None and parts.before is not None:
+        of, more = "response", ""
+        if parts.before.startswith(_CONVERSATION):
+            of, more = "conversation", ", or all items of the conversation as 'messages'"
+        return (
+            f"the request goes on from {of} '{parts.before[:40]}', which is not in the data before it, so that a part "
+            f"of the prompt is missing; give its record too{more}"
+        )
+    if earlier is not None and len(earlier) > _MOST_BEFORE:
+        return (
+            f"the request goes on from {len(earlier):,} messages and items; {_MOST_BEFORE:,} are put before it at most"
+        )
+    return None
 
 
 def _completions(row: DataRow, parts: _Exchange, messages: Any) -> Iterator[tuple[DataRow, Fields | DataError]]:
@@ -271,7 +328,7 @@ def _completions(row: DataRow, parts: _Exchange, messages: Any) -> Iterator[tupl
             )
         return
     fields: JsonObject = {"messages": messages}
-    own = {"id": parts.id, "reference": parts.reference}
+    own = {"id": parts.id, "reference": parts.reference, "marked": parts.documents}
     fields |= {name: value for name, value in own.items() if value is not None}
     if parts.choices is None or isinstance(parts.choices, DataError):
         if parts.error is not None:
@@ -320,6 +377,8 @@ def _fits(fields: Fields) -> bool:
         return True
     if isinstance(body, Mapping) and isinstance(answer, Mapping) and _items(answer.get("output")) is not None:
         return _input_of(body) is not None
+    if isinstance(answer, Mapping) and answer.get("object") == "conversation":
+        return True
     if "custom_id" in fields or fields.get("schemaType") == "ModelInvocationLog":
         return True
     if _input_of(fields) is not None and _items(fields.get("output")) is not None:

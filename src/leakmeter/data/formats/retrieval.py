@@ -11,7 +11,9 @@ from itertools import pairwise
 from typing import Any, Final
 
 from leakmeter.core.record import JsonObject
-from leakmeter.data.foreign import described, joined_answer, parts_of, spoken, text_of
+from leakmeter.data.chat import answer_text
+from leakmeter.data.conversation import is_part_of_conversation
+from leakmeter.data.foreign import described, parts_of, text_of, turn_of
 from leakmeter.data.formats.base import (
     ANSWERS,
     CONTEXTS,
@@ -35,10 +37,10 @@ def _ragas(fields: Fields, where: str) -> Iterable[Fields]:
     reference = references[0] if isinstance(references, list) and references else references
     rest = {"id": fields.get("id"), "reference": reference or None}
     answer = only(fields, where, "response", *ANSWERS)
-    if isinstance(question, list):
-        yield {**rest, "messages": question, "response": answer}
-        return
     context = only_context(fields, where, "retrieved_contexts", "contexts", *CONTEXTS)
+    if isinstance(question, list):
+        yield {**rest, "messages": question, "response": answer, "marked": context or None}
+        return
     if context is None:
         raise DataError(f"{where}: there is no 'retrieved_contexts', so there is nothing to measure")
     yield {**rest, "query": question, "context": context, "response": answer}
@@ -52,7 +54,7 @@ def _retrieved(fields: Fields, where: str) -> Iterable[Fields]:
         "id": fields.get("id"),
         "query": first(fields, "query", "question", "input"),
         "context": only_context(fields, where, *CONTEXTS),
-        "response": answer.get("content") if isinstance(answer, Mapping) else answer,
+        "response": _said(answer, where),
         "reference": fields.get("reference"),
     }
 
@@ -70,7 +72,7 @@ def _haystack(fields: Fields, where: str) -> Iterable[Fields]:
             "id": fields.get("id"),
             "query": answer.get("query"),
             "context": parsed_list(answer.get("documents")),
-            "response": _said(answer.get("data")),
+            "response": _said(answer.get("data"), where),
             "place": f", answer {number}" if len(answers) > 1 else "",
         }
 
@@ -109,7 +111,7 @@ def _pipeline(fields: Fields, where: str) -> Iterable[Fields]:
         yield {
             **read,
             "id": fields.get("id"),
-            "response": _said(reply),
+            "response": _said(reply, where),
             "place": f", reply {number}" if is_several else "",
         }
 
@@ -119,7 +121,7 @@ def _only_replies(fields: Fields, where: str) -> list[Any]:
     components = {name: part for name, held in fields.items() if isinstance(part := parsed_cell(held), Mapping)}
     replies = {name: held for name, part in components.items() if (held := listed_cell(part.get("replies")))}
     for one, other in pairwise(replies):
-        if list(map(_said, replies[one])) != list(map(_said, replies[other])):
+        if [_said(each, where) for each in replies[one]] != [_said(each, where) for each in replies[other]]:
             raise differing(where, f"{other}.replies[0]", f"{one}.replies[0]", "query=…,context=…,")
     return next(reversed(replies.values()), [])
 
@@ -145,12 +147,19 @@ def _text_of_message(message: Any) -> str:
     return "\n".join(part.text for part in parts_of(held) if part.text is not None)
 
 
-def _said(value: Any) -> Any:
-    """An answer that may be a whole message, of which the reasoning is left out."""
+def _said(value: Any, where: str) -> Any:
+    """An answer that may be a whole message, of which the reasoning is left out; refused where it calls a tool, since
+    what the tool was told would not be measured."""
     if not isinstance(value, Mapping):
         return value
-    held = next((value[name] for name in ("content", "_content", "blocks") if value.get(name) is not None), None)
-    return joined_answer(part.text or "" for part in spoken(parts_of(held))) if isinstance(held, list) else held
+    turn = turn_of(value)
+    held = next((held for held in (turn.content, *map(turn.get, ("_content", "blocks"))) if held is not None), None)
+    parts = parts_of(held) if isinstance(held, list) else []
+    if turn.calls or any(map(is_part_of_conversation, parts)):
+        raise DataError(
+            f"{where}: the answer calls a tool, which is not measured here; give the whole chat as 'messages'"
+        )
+    return answer_text(held, f"{where}: the answer") if parts else held
 
 
 def _fits_haystack(fields: Fields) -> bool:

@@ -64,8 +64,10 @@ def messages_of(value: object) -> list[LoggedMessage]:
         raise Unusable(Reason.NO_PROMPT)
     tools = _Tools()
     messages = [message for logged in value for message in _messages(parsed(logged), tools)]
-    if instructions is not None and all(message.role not in SYSTEM_ROLES for message in messages):
-        messages = [*_messages({"role": "system", "content": instructions}, _Tools()), *messages]
+    if instructions is not None:
+        beside = _messages({"role": "system", "content": instructions}, _Tools())
+        told = {message.content for message in messages if message.role in SYSTEM_ROLES}
+        messages = [*(message for message in beside if message.content not in told), *messages]
     return [message for turn in groupby(messages, key=_role) for message in _as_turn(list(turn[1]))]
 
 

@@ -60,11 +60,14 @@ class CaseAnswers:
         bad: list[Refused] = []
 
         def good() -> Iterator[tuple[DataRow, Fields]]:
+            follows_bad = False
             for row in rows:
                 try:
-                    yield row, row.fields
+                    yield replace(row, follows_bad=follows_bad), row.fields
+                    follows_bad = False
                 except DataError:
                     bad.append(Refused(Reason.TOO_LONG if row.is_too_long else Reason.MALFORMED, row.where))
+                    follows_bad = True
 
         for row, content in preset.read(good()):
             yield from bad

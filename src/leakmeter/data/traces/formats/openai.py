@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from leakmeter.data.foreign import RETRIEVED, TEXTS, answers_of, first, has_reasoned, parsed, record, request_of
+from leakmeter.data.foreign import TEXTS, answers_of, first, has_reasoned, parsed, record, request_of, retrieved_beside
 from leakmeter.data.traces.answer import Reason
 from leakmeter.data.traces.formats.base import FoundSpan, LogRecord, TraceFormat
 from leakmeter.data.traces.plainly import at_path, event_of, is_record, named, seconds
 from leakmeter.data.traces.span import TraceSpan, documents_of
 
 _SESSIONS = ("session_id", "session", "thread_id", "conversation_id", "sessionId", "threadId", "conversationId")
-_WITHIN = ("metadata", "body", "request", "extra")
 
 
 def _fits(logged: LogRecord) -> bool:
@@ -26,12 +25,7 @@ def _fits(logged: LogRecord) -> bool:
 
 
 def beside(logged: LogRecord, path: str | None) -> list[list[Any]]:
-    if path is not None:
-        held: Any = at_path(logged, path)
-    else:
-        places = [logged, *(record(logged.get(name)) for name in _WITHIN), record(request_of(logged).get("metadata"))]
-        held = next((documents for place in places if (documents := first(place, *RETRIEVED)) is not None), None)
-    held = parsed(held)
+    held: Any = parsed(retrieved_beside(logged) if path is None else at_path(logged, path))
     if is_record(held) and not any(name in held for name in TEXTS):
         held = [{"id": id_, "text": text} for id_, text in held.items()]
     elif is_record(held) or isinstance(held, str):
