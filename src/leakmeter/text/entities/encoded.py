@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, islice
 from typing import Final
@@ -18,7 +18,7 @@ from typing import Final
 import regex
 
 from leakmeter.text.entities.shapes import digits_of
-from leakmeter.text.folding import WORD
+from leakmeter.text.folding import WORD, unescaped
 from leakmeter.text.matching import Folded, folded
 from leakmeter.text.structured import TextRange
 
@@ -108,6 +108,13 @@ def find(answer: str, context: str, query: str, known: Sequence[tuple[str, str]]
     those that tell most first; what the query says too is none, nor what the answer says as it is."""
     if not context and not known:
         return
+    read = unescaped(answer)
+    for copy in _copies(read.text, context, query, known):
+        start, end = read.place(copy.start, copy.end)
+        yield replace(copy, start=start, end=end)
+
+
+def _copies(answer: str, context: str, query: str, known: Sequence[tuple[str, str]]) -> Iterator[EncodedCopy]:
     tokens = [*_tokens(answer, _BASE64, _from_base64), *_tokens(answer, _HEX, _from_hex)]
     ways = [*([_joined(tokens)] if tokens else []), *_letter_by_letter(answer)]
     documents, asked, plainly = Folded(context), Folded(query), Folded(answer)

@@ -18,6 +18,7 @@ from leakmeter.text.entities.find import by_form
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE, TYPES, Mention, without_overlaps
 from leakmeter.text.entities.packs import pack
 from leakmeter.text.entities.packs.rule import PUBLIC
+from leakmeter.text.escapes import meant
 from leakmeter.text.folding import plain
 from leakmeter.text.matching import Folded
 from leakmeter.text.structured import Field, TextRange
@@ -73,6 +74,7 @@ def find(
     the context tell what a word of the answer is; `listed` are (start, end, type) of what a list of the user's has in
     the context, `recognised` of what packs of the user know there, `entities` of what is known in another way, and
     `fields` are the values of its records."""
+    text, context = meant(text), meant(context)
     known = list(copied.find(text, context, region, entities))
     seen = list(shapes.find(text, f"{context}\n{query}"))
     shaped = [*seen, *(mention for mention, by_shape in known if by_shape)]
