@@ -174,8 +174,10 @@ def _resolved(text: str, query: str, ranks: _Ranks) -> list[PersonalValue]:
     out = []
     for mention in without_overlaps(mentions for _, mentions in ranks):
         words = text[mention.start : mention.end]
-        if mention.type != PUBLIC and any(map(str.isalnum, words)) and query_text.where(words) is None:
-            found_by = by_place[mention.start, mention.end, mention.type]
+        found_by = by_place[mention.start, mention.end, mention.type]
+        # What shows nothing may be a code.
+        says_something = found_by == ENCODED or any(map(str.isalnum, words))
+        if mention.type != PUBLIC and says_something and query_text.where(words) is None:
             out.append(PersonalValue(mention.type, found_by, mention.start, mention.end))
     return sorted(out, key=lambda value: value.start)
 
