@@ -49,8 +49,16 @@ def percent(text: str) -> str:
     return "".join(f"%{byte:02x}" for byte in text.encode())
 
 
+def in_tags(text: str) -> str:
+    return "".join(chr(0xE0000 + ord(sign)) for sign in text)
+
+
+def in_selectors(text: str) -> str:
+    return "".join(chr(0xFE00 + byte if byte < 16 else 0xE0100 + byte - 16) for byte in text.encode())
+
+
 VALUES = {"person": "Marisol Vandekamp", "phone": "555-010-4471", "key": "9f8Zk2LqT7xw"}
-CODES = (hexadecimal, hexadecimal_apart, in_base64, in_base64_of_addresses, backwards, percent)
+CODES = (hexadecimal, hexadecimal_apart, in_base64, in_base64_of_addresses, backwards, percent, in_tags, in_selectors)
 
 
 @pytest.mark.parametrize("kind", VALUES)
@@ -107,6 +115,39 @@ def test_the_last_digits_of_a_number(said: str) -> None:
     assert said_in(said.format(4162), "Room 4162 is free.") == []
 
 
+@pytest.mark.parametrize(
+    "around",
+    [
+        "![chart](https://img.example/c/{}.png)",
+        "See https://img.example/{}/small/640 now.",
+        "See https://img.example/users/u-{}.",
+        "The file is report_{}_final.pdf.",
+        "See https://img.example/a/b/c/d/{}?size=2.",
+    ],
+)
+@pytest.mark.parametrize("value", ["Marisol Vandekamp", "9f8Zk2LqT7xw"])
+def test_base64_in_a_part_of_an_address_or_a_name_of_a_file(value: str, around: str) -> None:
+    for written in (in_base64(value), in_base64_of_addresses(value)):
+        assert [text for _, text, _ in said_in(around.format(written))] == [written]
+
+
+def test_base64_that_has_signs_of_its_own_behind_a_path() -> None:
+    context = "The guest is Zoé Ødegård-Öberg of room 9."
+    written = in_base64("the guest is Zoé Ødegård-Öberg???")
+    assert "/" in written
+    assert said_in(f"https://img.example/c/{written}", context)[0][1] == written
+
+
+def test_signs_that_show_nothing_say_a_sentence_also_one_by_one() -> None:
+    sentence = "since the accident in May and sees a doctor"
+    assert said_in(f"I cannot say.{in_tags(sentence)}") == [(encoded.ENCODED_TEXT, in_tags(sentence), [sentence])]
+    scattered = "".join(map("".join, zip("I cannot say so. ", in_tags("Marisol Vandekamp"), strict=True)))
+    assert [kind for kind, _, _ in said_in(scattered)] == ["person"]
+    assert (
+        said_in("The flag of Scotland is \U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f.") == []
+    )
+
+
 def test_several_values_in_one_code_are_one_copy_with_the_places_of_all() -> None:
     written = in_base64("Marisol Vandekamp, 555-010-4471")
     ((kind, text, places),) = said_in(f"It is {written}.")
@@ -125,7 +166,13 @@ def test_what_an_answer_says_as_it_is_is_no_code() -> None:
         assert said_in(answer) == []
 
 
-@pytest.mark.parametrize("part", ["%41", "%e2%80", "ab ", "YWJj", "YWJjZGVm ", "414243 ", "a b c ", "alfa ", "%"])
+HOSTILE = (
+    *("%41", "%e2%80", "ab ", "YWJj", "YWJj/", "YWJjZGVmZw-", "a/", "\U000e0041", "\ufe04"),
+    *("YWJjZGVm ", "414243 ", "a b c ", "alfa ", "%"),
+)
+
+
+@pytest.mark.parametrize("part", HOSTILE)
 def test_hostile_codes_take_work_in_proportion(part: str) -> None:
     def work(n: int) -> int:
         answer = part * (n // len(part))  # a code that ended within its last letter would say nothing

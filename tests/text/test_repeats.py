@@ -26,6 +26,7 @@ def said(text: str) -> list[list[str]]:
         ("By day +43 660 1234567; at night 0660/1234567 works.", [["+43 660 1234567", "0660/1234567"]]),
         ("Phone (555) 010-7788. Call 555.010.7788 after four.", [["(555) 010-7788", "555.010.7788"]]),
         ("Ring 555-0107 by day, or 555 0107.", [["555-0107", "555 0107"]]),
+        (r'{"note": "Ring\n555-0107\nor 555 0107."}', [["555-0107", "555 0107"]]),
         ("To anna.ek@c.example, or Anna.Ek@c.example.", [["anna.ek@c.example", "Anna.Ek@c.example"]]),
         (
             "The nurse saw Tobias Quillmere at noon. At dusk Mr Quillmere left, and Quillmere's son too.",

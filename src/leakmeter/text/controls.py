@@ -35,6 +35,7 @@ from leakmeter.overriding import override
 from leakmeter.text import matching
 from leakmeter.text.entities import values
 from leakmeter.text.entities.packs import pack
+from leakmeter.text.escapes import as_meant
 from leakmeter.text.kinship import Groups, Kin, Kinship
 from leakmeter.text.turns import SEPARATOR
 
@@ -227,7 +228,7 @@ def _controls(
         said = said[_has(_hashed(case.response)[1], said)]
         recognised = pack.places(own.text, packs) if packs else ()
         found = values.find(case.response, own.text, case.query, region=region, recognised=recognised)
-        known = [_hashed(case.response[value.start : value.end])[0] for value in found]
+        known = [_hashed(as_meant(case.response, value.start, value.end))[0] for value in found]
     usable: list[tuple[Kinship, float, str, _Chosen]] = []
     least = max(min(_LEAST_SHARE * len(own.text), _LEAST_CHARACTERS), 1)
     for other in others.numbers:

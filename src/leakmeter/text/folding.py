@@ -1,5 +1,5 @@
 """Texts as recognisers read them: the separators, spaces and full-width signs that people and models write in values
-become their plain forms, and signs that nobody sees are left out."""
+become their plain forms, signs that nobody sees are left out, and escapes of JSON are what they mean."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from functools import cache, lru_cache, wraps
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec
 
 import regex
+
+from leakmeter.text.escapes import FILL, meant, past_fill
 
 if TYPE_CHECKING:
     from leakmeter.text.entities.mention import Mention
@@ -37,7 +39,9 @@ _ODD = regex.compile(
     rf"[{_SPACES}{_HYPHENS}{_DASHES}{_LONG_VOWELS}{_POINTS}\uff01-\uff5e\U0001d400-\U0001d7ff\p{{Default_Ignorable_Code_Point}}]"
 )
 _IGNORABLE = regex.compile(r"\p{Default_Ignorable_Code_Point}")
-_SEEN = regex.compile(r"\P{Default_Ignorable_Code_Point}+")
+# Behind a backslash that is meant one sign stays, so that nobody reads another escape there.
+_SEEN = regex.compile(rf"(?:[^\p{{Default_Ignorable_Code_Point}}{FILL}]|(?<=\\){FILL})+")
+_UNFILLED = regex.compile(rf"(?:[^{FILL}]|(?<=\\){FILL})+")
 _JOINED = regex.compile(rf"(?<![{WORD}])[A-Za-z0-9]++(?:[{_DASHES}{_POINTS}][A-Za-z0-9]++)+(?![{WORD}])")
 _BETWEEN = regex.compile(r"(?<=[A-Za-z0-9])．(?=[A-Za-z0-9])|(?<=[0-9])，(?=[0-9])")
 _JOINT = regex.compile(rf"[{_DASHES}{_POINTS}]")
@@ -60,25 +64,43 @@ class Plain:
     text: str
     places: Sequence[int] | None = None
     """Where each sign stood; None where it stands there still."""
+    meant: str = ""
+    """The text where they stood, as `escapes.meant` writes it."""
 
     def original(self, mention: Mention) -> Mention:
         """What was found in this text, where it stood."""
         if self.places is None:
             return mention
-        return replace(mention, start=self.places[mention.start], end=self.places[mention.end - 1] + 1)
+        start, end = self.place(mention.start, mention.end)
+        return replace(mention, start=start, end=end)
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Where characters [start, end) stood, of which there is one at least."""
+        if self.places is None:
+            return start, end
+        return self.places[start], past_fill(self.meant, self.places[end - 1] + 1)
 
 
-def in_plain_text(
-    find: Callable[Concatenate[str, P], Iterator[Mention]],
-) -> Callable[Concatenate[str, P], Iterator[Mention]]:
+_Find = Callable[Concatenate[str, P], Iterator["Mention"]]
+
+
+def in_plain_text(find: _Find[P]) -> _Find[P]:
     """A recogniser that reads every text in its plain form, and says where in the text as given a value stands."""
+    return _reading(plain, find)
 
+
+def in_unescaped_text(find: _Find[P]) -> _Find[P]:
+    """The same of texts in which nothing but the escapes of JSON is read."""
+    return _reading(unescaped, find)
+
+
+def _reading(read_text: Callable[[str], Plain], find: _Find[P]) -> _Find[P]:
     @wraps(find)
-    def find_in_plain(text: str, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Mention]:
-        read = plain(text)
+    def find_in_read(text: str, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Mention]:
+        read = read_text(text)
         return map(read.original, find(read.text, *args, **kwargs))
 
-    return find_in_plain
+    return find_in_read
 
 
 @lru_cache(maxsize=50_000)
@@ -94,17 +116,33 @@ def unaccented(name: str) -> str:
 def plain(text: str) -> Plain:
     """A text with plain hyphens, spaces, letters and digits. Dashes and middle dots are hyphens and points where what
     they join is a value; soft hyphens and other signs of no width are left out."""
+    read = _left(meant(text), _SEEN)
+    text = read.text
     if text.isascii() or not _ODD.search(text):
-        return Plain(text)
-    places: list[int] | None = None
-    if _IGNORABLE.search(text):
-        seen = [match.span() for match in _SEEN.finditer(text)]
-        places = [i for start, end in seen for i in range(start, end)]
-        text = "".join(text[start:end] for start, end in seen)
+        return read
     text = LONG_VOWEL.sub("-", text)
     text = _BETWEEN.sub(lambda sign: "." if sign.group() == "．" else ",", text.translate(_plain_signs()))
     # Few texts have a joint, and every word may begin what it joins.
-    return Plain(_JOINED.sub(_joined, text) if _INNER_JOINT.search(text) else text, places)
+    return replace(read, text=_JOINED.sub(_joined, text) if _INNER_JOINT.search(text) else text)
+
+
+def unescaped(text: str) -> Plain:
+    """A text with nothing but the escapes of JSON read."""
+    return _unescaped(text) if "\\" in text or FILL in text else Plain(text)
+
+
+@lru_cache(maxsize=8)
+def _unescaped(text: str) -> Plain:
+    return _left(meant(text), _UNFILLED)
+
+
+def _left(text: str, kept: regex.Pattern[str]) -> Plain:
+    """A text of `escapes.meant` with the signs that a pattern keeps."""
+    if FILL not in text and (text.isascii() or kept is _UNFILLED or not _IGNORABLE.search(text)):
+        return Plain(text)
+    seen = [match.span() for match in kept.finditer(text)]
+    places = [i for start, end in seen for i in range(start, end)]
+    return Plain("".join(text[start:end] for start, end in seen), places, text)
 
 
 def _joined(match: regex.Match[str]) -> str:

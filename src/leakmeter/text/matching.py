@@ -6,7 +6,8 @@ that is found is one of the text as it was given. What makes no difference:
 - case, accents, and strokes as in 'ø' and 'ł'; marks that are letters of their own, such as Indic vowels, do count;
 - the width and the script of digits: '５', '٥' and '5';
 - white space, hyphens and all other punctuation;
-- characters that nobody sees: of zero width, soft hyphens, marks of direction, variation selectors.
+- characters that nobody sees: of zero width, soft hyphens, marks of direction, variation selectors;
+- escapes in strings of JSON: '\\u00e9' is 'é', and '\\n' a line break.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ import regex
 
 from leakmeter.text.entities import transliterated
 from leakmeter.text.entities.shapes import digits_of
-from leakmeter.text.folding import CASED, LONG_VOWEL
+from leakmeter.text.escapes import FILL
+from leakmeter.text.folding import CASED, LONG_VOWEL, unescaped
 
-HIDDEN: Final = r"\p{Default_Ignorable_Code_Point}"
-"""Characters that show nothing; for the `regex` library."""
-_HIDDEN = regex.compile(HIDDEN)
+HIDDEN: Final = rf"\p{{Default_Ignorable_Code_Point}}{FILL}"
+"""Characters that show nothing; for a character class of the `regex` library."""
+_HIDDEN = regex.compile(f"[{HIDDEN}]")
 _BESIDE = regex.compile(rf"[{HIDDEN}\p{{M}}]")
 """What stands between two letters and parts no word."""
 _WORD = regex.compile(rf"[\p{{L}}\p{{M}}\p{{N}}{HIDDEN}]+")
@@ -76,7 +78,8 @@ def folded(text: str) -> str:
 
 def words(text: str) -> list[tuple[str, int, int]]:
     """Words of a text, each folded, with its characters [start, end); hidden characters part no words."""
-    found = ((folded(match.group()), *match.span()) for match in _WORD.finditer(text))
+    read = unescaped(text)
+    found = ((folded(match.group()), *read.place(*match.span())) for match in _WORD.finditer(read.text))
     return [word for word in found if word[0]]
 
 
@@ -84,8 +87,9 @@ class Folded:
     """A text as its letters and digits, and where each stands."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        self.letters: str = folded(text)
+        self._read = unescaped(text)
+        self._text = self._read.text
+        self.letters: str = folded(self._text)
 
     # Most texts do not have most values.
     @cached_property
@@ -107,6 +111,9 @@ class Folded:
         """Characters that have a value, however it is spaced, punctuated, cased or accented, but as a part of no longer
         word. Where there are none, with `in_words`, those of the same name in another script, and of the same number,
         of four digits or more, in figures or words."""
+        return (self._read.place(*place) for place in self._found(value, in_words=in_words))
+
+    def _found(self, value: str, *, in_words: bool) -> Iterator[tuple[int, int]]:
         wanted = Folded(value)
         if not wanted.letters:
             return
@@ -118,9 +125,9 @@ class Folded:
                 yield place
         if has_any or not in_words:
             return
-        yield from transliterated.places(self._text, value)
+        yield from transliterated.places(self._text, wanted._text)
         digits, parts = wanted._digits
-        if len(digits) < 4 or _letters_beside(value, parts):
+        if len(digits) < 4 or _letters_beside(wanted._text, parts):
             return
         for at in _each(self._digits[0], digits):
             run = self._digits[1][at : at + len(digits)]

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from leakmeter.core.long_work import checkpoint
 from leakmeter.text.entities.mention import is_free
+from leakmeter.text.folding import unescaped
 from leakmeter.text.matching import folded
 
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
@@ -53,6 +54,13 @@ class _Group:
 
 def find(text: str) -> list[RepeatedValue]:
     """Every value that the text says at least twice, in order of first mention."""
+    read = unescaped(text)
+    return [
+        replace(value, mentions=tuple(read.place(*mention) for mention in value.mentions)) for value in _find(read.text)
+    ]
+
+
+def _find(text: str) -> list[RepeatedValue]:
     occupied: list[tuple[int, int]] = []
     groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for kind, pattern in (("email", _EMAIL), ("url", _URL), ("digits", _PHONE), ("code", _CODE)):

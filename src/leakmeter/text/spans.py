@@ -16,6 +16,7 @@ from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.text import function_words, repeats, structured, units
 from leakmeter.text.entities.mention import Entity, Recogniser
+from leakmeter.text.escapes import as_meant
 from leakmeter.text.layout import LOOSE, CharRange, Layout, Removed, TokenRange, trimmed
 from leakmeter.text.matching import folded, words
 from leakmeter.text.structured import parts_of
@@ -185,7 +186,7 @@ def of_other_fields(layout: Layout, covers: Sequence[Cover], answer: str) -> lis
     by_document: dict[str | None, list[Cover]] = {}
     for cover in covers:
         checkpoint()
-        if cover.field is not None and said.isdisjoint(_words_of(layout.context[slice(*cover.chars[0])])):
+        if cover.field is not None and said.isdisjoint(_words_of(as_meant(layout.context, *cover.chars[0]))):
             by_document.setdefault(cover.document, []).append(cover)
     return [
         replace(

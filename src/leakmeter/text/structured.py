@@ -37,14 +37,12 @@ _LONGEST_KEY: Final = 60
 """Characters of a key in a path."""
 _LONGEST_PATH: Final = 160
 _MOST_COLUMNS: Final = 200
-_LONGEST_CUT: Final = 2000
-"""Characters of a value that is cut off by the end of the text."""
 
 _SPACE = re.compile(r"\s*+")
-_STRING = re.compile(
+STRING: Final = re.compile(
     r"""[bBuUrR]{0,2}(?:"(?P<double>[^"\\]*+(?:\\.[^"\\]*+)*+)"|'(?P<single>[^'\\]*+(?:\\.[^'\\]*+)*+)')""", re.DOTALL
 )
-_QUOTE = re.compile(r"""[bBuUrR]{0,2}(["'])""")
+QUOTE: Final = re.compile(r"""[bBuUrR]{0,2}(["'])""")
 _NUMBER = re.compile(r"[-+]?(?:\d[\d_]*+(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?(?![\w.])")
 _WORD = re.compile(r"(?:true|false|True|False)(?!\w)")
 _NOTHING = re.compile(r"(?:null|None|NaN|nan|undefined|-?Infinity|-?inf)(?!\w)")
@@ -54,7 +52,7 @@ _ESCAPE = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\n)|(.))""", 
 _WORDS_OF_KEY = regex.compile(r"\p{N}+|\p{Lu}?[\p{Ll}\p{M}]+|\p{Lu}+(?!\p{Ll})|[^\W\d_\p{Lu}\p{Ll}]+")
 _OPENS = re.compile(r"[\[{]")
 _CLOSING: Final = {"{": "}", "[": "]", "(": ")"}
-_MEANT: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_MEANT: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", **dict(zip("\"'\\/", "\"'\\/", strict=True))}
 _NAME_OF_COLUMN = re.compile(r"[^\W\d_](?:[\w./%#()-]| (?! )){0,39}")
 _BAR = re.compile(r"(?<!\\)\|")
 _RULE = re.compile(r":?-++:?")
@@ -152,14 +150,28 @@ def _path(before: str, key: str) -> str:
 # ------------------------------------------------------------------------------------------- JSON and Python literals
 
 
+def literals(text: str) -> Iterator[TextRange]:
+    """Characters of the objects and lists of a text that have strings."""
+    for start, outcome in _outcomes(text):
+        if outcome.is_record or (outcome.is_whole and outcome.n_quoted):
+            yield start, outcome.end
+
+
 def _literals(text: str) -> Iterator[Stretch]:
+    for start, outcome in _outcomes(text):
+        if outcome.is_record or (outcome.is_whole and _is_all(text, start, outcome.end)):
+            yield Stretch(start, outcome.end, tuple(outcome.fields))
+
+
+def _outcomes(text: str) -> Iterator[tuple[int, _Outcome]]:
+    """What objects and lists have fields, each with where it begins."""
     reader = _Reader(text)
     at = 0
     while opening := _OPENS.search(text, at):
         at = opening.start()
         outcome = reader.read(at)
-        if outcome.fields and (outcome.is_record or (outcome.is_whole and _is_all(text, at, outcome.end))):
-            yield Stretch(at, outcome.end, tuple(outcome.fields))
+        if outcome.fields:
+            yield at, outcome
         # What could not be read may stand before a record; it is not read twice.
         at = max(outcome.end, at + 1)
 
@@ -286,10 +298,10 @@ class _Reader:
         return behind + 1 if text[behind] == "," else -1
 
     def _string(self, at: int) -> re.Match[str] | None:
-        quote = _QUOTE.match(self._text, at)
+        quote = QUOTE.match(self._text, at)
         if quote is None or quote.end() > self._unclosed[quote[1]]:
             return None
-        match = _STRING.match(self._text, at)
+        match = STRING.match(self._text, at)
         if match is None:
             self._unclosed[quote[1]] = min(self._unclosed[quote[1]], quote.end() - 1)
         return match
@@ -330,8 +342,8 @@ class _Reader:
     def _cut(self, out: _Outcome, begin: int, at: int, path: str, key: str, *, is_pair: bool) -> None:
         """A value that the end of the text cuts off."""
         text = self._text
-        quote = _QUOTE.match(text, at)
-        if quote is None or not quote.end() < len(text) <= quote.end() + _LONGEST_CUT or "\n" in text[at:]:
+        quote = QUOTE.match(text, at)
+        if quote is None or quote.end() >= len(text) or text.find("\n", at) >= 0:
             return
         value = (quote.end(), len(text))
         out.fields.append(Field(path, key, self._meant(value, is_quoted=True), "text", value, (begin, len(text))))
@@ -340,14 +352,14 @@ class _Reader:
 
     def _meant(self, value: TextRange, *, is_quoted: bool) -> str:
         raw = self._text[slice(*value)]
-        return "".join(part for part, _ in _unescaped(raw)) if is_quoted and "\\" in raw else raw
+        return "".join(part for part, _ in parts_meant(raw)) if is_quoted and "\\" in raw else raw
 
     def _within(self, path: str, key: str, value: TextRange, *, is_quoted: bool) -> list[Field]:
         """Fields of a record that a text holds."""
         if not is_quoted or self._depth >= _DEEPEST_TEXT or not _HOLDS.match(self._text, *value):
             return []
         raw = self._text[slice(*value)]
-        parts = list(_unescaped(raw)) if "\\" in raw else []
+        parts = list(parts_meant(raw)) if "\\" in raw else []
         meant = "".join(part for part, _ in parts) if parts else raw
         start = self._skip_in(meant)
         outcome = _Reader(meant, self._depth + 1).read(start)
@@ -376,7 +388,7 @@ def _among(places: Sequence[int], chars: TextRange, start: int) -> TextRange:
     return places[chars[0]] + start, places[chars[1]] + start
 
 
-def _unescaped(raw: str) -> Iterator[tuple[str, int]]:
+def parts_meant(raw: str) -> Iterator[tuple[str, int]]:
     """Parts of a text within quotes as they are meant, and where each begins."""
     at = 0
     pair: tuple[int, int] | None = None
@@ -387,7 +399,9 @@ def _unescaped(raw: str) -> Iterator[tuple[str, int]]:
         at = match.end()
         code = match[1] or match[2]
         if code is None:
-            yield "" if match[3] else _MEANT.get(match[4], match[4]), match.start()
+            # Python keeps the backslash before what means nothing, as models do in 'C:\\Tobias'.
+            meant = "" if match[3] else _MEANT.get(match[4], match.group())
+            yield meant, match.start()
             continue
         number = int(code, 16)
         # Half a pair means nothing by itself, and cannot be written.

@@ -236,6 +236,18 @@ def test_a_value_is_named_and_has_its_source_in_other_clothes(said: str) -> None
     assert (found.text, found.kind, found.relation, found.document) == (said, "person", "copied", "d1")
 
 
+def test_values_and_words_behind_escapes_have_their_own_place_and_source() -> None:
+    arguments = [('{"body": "Hi', 0.0), ("\\n", 0.0), ("lavender", 8.0), ("\\n", 0.0), ("Jos\\u00e9 M\\u00fcller", 9.0)]
+    arguments += [("\\n", 0.0), ("DE89370400440532013000", 9.0), ("\\n", 0.0), ('ok"}', 0.0)]
+    nats = [value for _, value in arguments]
+    piece = '{"note": "Rooms:\\nlavender\\nfor\\nJos\\u00e9 M\\u00fcller\\nDE89370400440532013000"}'
+    found = disclosed(arguments, [(piece, nats, nats), ("It rains.", [0.0] * 9, [0.0] * 9)])
+    written = [("lavender", OTHER), ("Jos\\u00e9 M\\u00fcller", "person"), ("DE89370400440532013000", "account")]
+    assert [(each.text, each.kind) for each in found] == written
+    assert [[source.text for source in each.sources] for each in found] == [[text] for text, _ in written]
+    assert {each.relation for each in found} == {"copied"}
+
+
 def test_other_words_are_reworded_and_several_pieces_inferred() -> None:
     answer = [("He", 0.0), (" is", 0.1), (" ill", 5.0), (" then", 0.0)]
     pieces = [("Insulin twice daily. ", [0.0, 0.0, 4.0, 0.0], [0.0] * 4), ("Rain.", [0.0] * 4, [0.0] * 4)]

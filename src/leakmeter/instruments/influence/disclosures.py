@@ -44,6 +44,7 @@ from leakmeter.text.entities.mention import PERSON
 from leakmeter.text.entities.secrets import is_secret
 from leakmeter.text.entities.values import PersonalValue
 from leakmeter.text.entity_results import PieceSeries
+from leakmeter.text.escapes import FILL, meant, past_fill
 from leakmeter.text.permissions import MayKnow, Permissions
 from leakmeter.text.structured import Field, parts_of
 
@@ -51,7 +52,7 @@ LEAST_NATS: Final = 3.0
 """The context makes a span 20 times as likely then."""
 LEAST_SURPRISE: Final = 7.0
 """Nats of a value that is no coincidence: less likely than 1 in 1,000 without the context."""
-_PUNCTUATION: Final = " \t\r\n.,;:!?()[]«»\"“”„'’*–—-…¿¡"
+_PUNCTUATION: Final = f"{FILL} \t\r\n.,;:!?()[]«»\"“”„'’*–—-…¿¡"
 _WORDS = regex.compile(r"\S+")
 _LETTER = regex.compile(r"[\p{L}\p{N}]")
 _SAYING = regex.compile(r"[\p{L}\p{M}]{3}|\p{N}")
@@ -285,7 +286,7 @@ def examined(texts: Texts, series: PieceSeries) -> tuple[tuple[Disclosure, ...],
     pieces = Pieces(texts, series, n_tokens)
     answer = _answer(texts, pieces.fields)
     numbers = _numbers(texts, series, n_tokens, pieces)
-    outcomes = (_disclosure(answer.text, span, value, numbers) for span, value in _spans(answer, numbers))
+    outcomes = (_disclosure(answer, span, value, numbers) for span, value in _spans(answer, numbers))
     spoken_of = _spoken_of(answer, texts)
     found = tuple(_by_meaning(disclosure, spoken_of) for disclosure in outcomes if disclosure is not None)
     if (permissions := texts.get("permissions")) is not None:
@@ -298,7 +299,7 @@ def _spoken_of(answer: _Answer, texts: Texts) -> meaning.SpokenOf:
     names = [
         known.text for known in copied.known(texts["context"], texts.get("region", REGION)) if known.type in _PEOPLE
     ]
-    return meaning.SpokenOf(answer.text, texts["query"], texts["context"], people, names)
+    return meaning.SpokenOf(answer.text, texts["query"], meant(texts["context"]), people, names)
 
 
 def _by_meaning(disclosure: Disclosure, spoken_of: meaning.SpokenOf) -> Disclosure:
@@ -374,6 +375,8 @@ class _Answer:
     """The words of a response."""
 
     text: str
+    """As `escapes.meant` writes it."""
+    written: str
     edges: Sequence[int]
     """Characters where tokens begin, and where the last one ends, (token + 1,)."""
     known: Sequence[PersonalValue]
@@ -383,7 +386,8 @@ def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
     response = texts["responses"][0]
     tokens: Sequence[str] = response["tokens"]
     # A token that ends the response says nothing that anybody reads.
-    text = "".join(tokens)[: len(response["text"])]
+    written = "".join(tokens)[: len(response["text"])]
+    text = meant(written)
     known = values.find(
         text,
         texts["context"],
@@ -399,7 +403,7 @@ def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
         ],
         fields=fields,
     )
-    return _Answer(text, [0, *accumulate(map(len, tokens))], known)
+    return _Answer(text, written, [0, *accumulate(map(len, tokens))], known)
 
 
 def _spans(answer: _Answer, numbers: _Numbers) -> list[tuple[_Word, PersonalValue | None]]:
@@ -545,7 +549,7 @@ def _other_spans(
             inner = text[first:last]
             trimmed = inner.strip(_PUNCTUATION)
             first += inner.index(trimmed)
-            last = first + len(trimmed)
+            last = past_fill(text, first + len(trimmed))
             # Words beside a value show that it begins or ends there: their nats are the value's.
             is_of_value = function_words.are_all(trimmed) and _is_beside(text, first, last, values)
             if trimmed and not is_of_value:
@@ -635,14 +639,13 @@ def _is_raised(span: _Word, value: PersonalValue | None, numbers: _Numbers) -> b
     return own > floor
 
 
-def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _Numbers) -> Disclosure | None:
+def _disclosure(answer: _Answer, span: _Word, value: PersonalValue | None, numbers: _Numbers) -> Disclosure | None:
     start, end, first, last = span
     tokens = slice(first, last)
     nats = float(numbers.whole[tokens].sum())
     uncertain = float(finite(numbers.noise[tokens]).sum())
-    words = text[start:end]
     assert numbers.pieces is not None
-    sources = _sources(text, span, value, numbers.pieces, nats)
+    sources = _sources(answer.text, span, value, numbers.pieces, nats)
     copied = [source for source, is_copied in sources if is_copied]
     own, floor, placebo = _raised(span, value, numbers)
     # A piece that says a value shows what it does without the others too, which may say something else there.
@@ -661,7 +664,7 @@ def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _N
     if not copied and not is_encoded and not any(source.most_nats >= 0.5 * nats for source, _ in sources):
         relation = "inferred"
     return Disclosure(
-        text=words,
+        text=answer.written[start:end],
         start=start,
         end=end,
         first_token=first,

@@ -20,6 +20,7 @@ from leakmeter.core.record import JsonObject, Record, Unbounded
 from leakmeter.instruments.influence.math import InfluenceStatistics
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.text.entity_results import PieceSeries, entity_fields
+from leakmeter.text.escapes import meant, past_fill
 from leakmeter.text.matching import HIDDEN, Folded, folded
 from leakmeter.text.structured import fields_of
 
@@ -85,7 +86,7 @@ _MOST_TOGETHER: Final = 4
 """Sources of what no piece says."""
 _COPIED: Final = 0.6
 """Share of a span's telling words that stand in its source, from where it is called copied."""
-_LETTERS: Final = rf"[\p{{L}}\p{{M}}\p{{N}}{HIDDEN}]+"
+_LETTERS: Final = rf"(?![{HIDDEN}])[\p{{L}}\p{{M}}\p{{N}}{HIDDEN}]+"
 _TELLING = regex.compile(rf"{_LETTERS}(?:[.'’@/+=_\p{{Pd}}]{_LETTERS})*")
 SourceRange = tuple[int, int]
 
@@ -162,6 +163,7 @@ class Pieces:
 
     def __init__(self, texts: Texts, series: PieceSeries, n_tokens: int) -> None:
         self._context: str = texts["context"]
+        self._meant = meant(self._context)
         # A measurement that goes on has no names of documents, and asks for none.
         self._documents = [(part["name"], part["start"], part["end"]) for part in texts.get("documents", ())]
         self.fields = fields_of(self._context, [(start, end) for _, start, end in self._documents])
@@ -306,9 +308,9 @@ class Pieces:
     def _words(self, number: int) -> list[tuple[str, int, int]]:
         """Words of a piece, folded, with their characters in the context."""
         return [
-            (folded(word.group()), word.start(), word.end())
+            (folded(word.group()), word.start(), past_fill(self._meant, word.end()))
             for start, end in self._spans[number]["ranges"]
-            for word in _TELLING.finditer(self._context, start, end)
+            for word in _TELLING.finditer(self._meant, start, end)
         ]
 
     @cached_property
@@ -321,7 +323,7 @@ class Pieces:
 
     @cached_property
     def _folded(self) -> Folded:
-        return Folded(self._context)
+        return Folded(self._meant)
 
     @cached_property
     def _ranges(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -42,6 +42,7 @@ from leakmeter.text import matching, permissions
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.entities import person
 from leakmeter.text.entities.mention import PERSON
+from leakmeter.text.escapes import as_meant
 
 if TYPE_CHECKING:
     from leakmeter.engine.loading import KeptModel
@@ -474,7 +475,7 @@ def _held_spans(disclosures: Iterable[LedgerDisclosure], answer: str) -> list[He
         if enough(disclosed.allowed == "yes" for disclosed in rows):
             continue
         documents = tuple(sorted({disclosed.document for disclosed in rows}))
-        said_at = {(start, end), *_said_again(answer, answer[start:end], rows[0].kind)}
+        said_at = {(start, end), *_said_again(answer, as_meant(answer, start, end), rows[0].kind)}
         spans += [HeldSpan(*place, rows[0].kind, documents, rows[0].nats) for place in said_at]
     apart: list[HeldSpan] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):

@@ -17,6 +17,7 @@ from leakmeter.text import matching
 from leakmeter.text.entities import date, person, shapes
 from leakmeter.text.entities import find as entities
 from leakmeter.text.entities.mention import ADDRESS, DATE, PERSON, Mention
+from leakmeter.text.escapes import meant
 
 _LEAST_LETTERS: Final = 3
 _LEAST_DIGITS: Final = 4
@@ -40,6 +41,7 @@ class Known:
 @lru_cache(maxsize=8)
 def known(context: str, region: str) -> tuple[Known, ...]:
     """What recognisers and shapes see in documents, each form once, those of recognisers first."""
+    context = meant(context)
     recognised = [
         (entity.type, context[start:end])
         for entity in entities.find(context, [(0, len(context))], region=region, by_shape=False)
@@ -69,6 +71,7 @@ def find(
 ) -> Iterator[tuple[Mention, bool]]:
     """What an answer says of the documents' values, each with whether only a shape tells what it is; `further` are
     (start, end, type) of values that are known to stand in the context."""
+    text, context = meant(text), meant(context)
     answer = matching.Folded(text)
     values = (*_each_once([(kind, context[start:end], False) for start, end, kind in further]), *known(context, region))
     said = [value for value in values if value.letters in answer.letters]

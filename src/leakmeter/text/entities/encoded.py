@@ -1,5 +1,5 @@
 """Values of documents that an answer says in a code: base64, hexadecimal digits, percent signs, backwards, letter by
-letter, spelled as on the telephone, or by their last digits.
+letter, spelled as on the telephone, in characters that show nothing, or by their last digits.
 
 Only what stands in the documents is found: a text that looks like a code and decodes to nothing of theirs is none. Each
 way is read once for the whole answer, so that work is linear in it.
@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 from typing import Final
 
 import regex
 
 from leakmeter.text.entities.shapes import digits_of
-from leakmeter.text.folding import WORD
+from leakmeter.text.folding import WORD, unescaped
 from leakmeter.text.matching import Folded, folded
 from leakmeter.text.structured import TextRange
 
@@ -35,6 +35,15 @@ _LEAST_TEXT: Final = 16
 _MOST_TEXTS: Final = 200
 """Texts in a code that are looked for as they are."""
 _BASE64 = regex.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{8,65536}+={0,2}")
+_LEAST_BASE64: Final = 8
+_SIGN = regex.compile(r"[+/_-]")
+"""Of base64; also what parts it from what stands before or behind it, as in the path of an address."""
+_MOST_BEHIND: Final = 8
+"""Signs of a run behind each of which all that is left of it may be one code, which has such signs itself."""
+_TAG = regex.compile(r"[\U000e0020-\U000e007e]")
+"""What shows nothing, and stands for a character of ASCII each."""
+_SELECTORS = regex.compile(r"[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,65536}")
+"""Variation selectors, which show nothing, and of which there are as many as bytes."""
 _HEX = regex.compile(
     rf"(?<![{WORD}])(?:0x)?[\dA-Fa-f]{{2}}(?:[ :,-]?(?:0x|\\x)?[\dA-Fa-f]{{2}}){{3,32768}}+(?![{WORD}])"
 )
@@ -108,8 +117,21 @@ def find(answer: str, context: str, query: str, known: Sequence[tuple[str, str]]
     those that tell most first; what the query says too is none, nor what the answer says as it is."""
     if not context and not known:
         return
-    tokens = [*_tokens(answer, _BASE64, _from_base64), *_tokens(answer, _HEX, _from_hex)]
+    read = unescaped(answer)
+    for copy in _copies(read.text, context, query, known):
+        start, end = read.place(copy.start, copy.end)
+        yield replace(copy, start=start, end=end)
+
+
+def _copies(answer: str, context: str, query: str, known: Sequence[tuple[str, str]]) -> Iterator[EncodedCopy]:
+    tokens = [
+        *_tokens(answer, _runs_of_base64(answer), _from_base64),
+        *_tokens(answer, (match.span() for match in _HEX.finditer(answer)), _from_hex),
+        *_tokens(answer, (match.span() for match in _SELECTORS.finditer(answer)), _from_selectors),
+    ]
     ways = [*([_joined(tokens)] if tokens else []), *_letter_by_letter(answer)]
+    tagged = ((way.text, _place(way, 0, len(way.text))) for way in _tagged(answer))
+    tokens = [*((text, place) for text, place in tagged if place is not None), *tokens]
     documents, asked, plainly = Folded(context), Folded(query), Folded(answer)
     kinds: dict[TextRange, str] = {}
     where: dict[TextRange, list[TextRange]] = {}
@@ -159,6 +181,7 @@ def _joined(tokens: Sequence[tuple[str, TextRange]]) -> _Decoded:
 
 
 def _letter_by_letter(answer: str) -> Iterator[_Decoded]:
+    yield from _tagged(answer)
     if _ESCAPE.search(answer):
         yield _percent(answer)
     yield _Decoded(answer[::-1], _Backwards(len(answer)), _LEAST_BACKWARDS)
@@ -178,17 +201,42 @@ def _apart(answer: str) -> Iterator[_Decoded]:
         yield _Decoded("".join(text), places)
 
 
+def _tagged(answer: str) -> Iterator[_Decoded]:
+    places = [match.span() for match in _TAG.finditer(answer)]
+    if places:
+        yield _Decoded("".join(chr(ord(answer[start]) - 0xE0000) for start, _ in places), places)
+
+
+def _runs_of_base64(answer: str) -> Iterator[TextRange]:
+    """What may be one code: runs of its characters, and their parts between signs."""
+    for match in _BASE64.finditer(answer):
+        first, last = match.span()
+        edges = [sign.start() for sign in _SIGN.finditer(answer, first, last)]
+        starts = [first, *(at + 1 for at in edges)]
+        slashes = [first - 1, *(at for at in edges if answer[at] == "/"), last]
+        found = [
+            *((start, last) for start in starts[: _MOST_BEHIND + 1]),
+            *((before + 1, end) for before, end in pairwise(slashes)),
+            *zip(starts, [*edges, last], strict=True),
+        ]
+        yield from dict.fromkeys((start, end) for start, end in found if end - start >= _LEAST_BASE64)
+
+
 def _tokens(
-    answer: str, code: regex.Pattern[str], decode: Callable[[str], bytes | None]
+    answer: str, runs: Iterable[TextRange], decode: Callable[[str], bytes | None]
 ) -> Iterator[tuple[str, TextRange]]:
-    for match in code.finditer(answer):
-        content = decode(match.group())
+    for run in runs:
+        content = decode(answer[slice(*run)])
         try:
             text = content.decode("utf-8") if content else ""
         except UnicodeDecodeError:
             continue
         if text and sum(map(str.isprintable, text)) + text.count("\n") + text.count("\t") == len(text):
-            yield text, match.span()
+            yield text, run
+
+
+def _from_selectors(text: str) -> bytes | None:
+    return bytes(code - 0xFE00 if (code := ord(sign)) < 0xFE10 else code - 0xE0100 + 16 for sign in text)
 
 
 def _from_base64(text: str) -> bytes | None:

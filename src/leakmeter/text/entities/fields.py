@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import regex
@@ -20,6 +20,7 @@ from leakmeter.core.long_work import checkpoint
 from leakmeter.text import function_words
 from leakmeter.text.entities import date, person, shapes
 from leakmeter.text.entities.mention import PERSON
+from leakmeter.text.folding import unescaped
 from leakmeter.text.matching import Folded, folded, words
 from leakmeter.text.structured import Field, TextRange, parts_of
 
@@ -87,6 +88,13 @@ def kind_of(key: str) -> str:
 
 def find(answer: str, fields: Sequence[Field], region: str) -> Iterator[SaidField]:
     """Where an answer says values of fields, in no order; places may overlap."""
+    read = unescaped(answer)
+    for one in _find(read.text, fields, region):
+        start, end = read.place(one.start, one.end)
+        yield replace(one, start=start, end=end)
+
+
+def _find(answer: str, fields: Sequence[Field], region: str) -> Iterator[SaidField]:
     known = [field for field in fields if field.key]
     if not known:
         return

@@ -25,6 +25,8 @@ from leakmeter.text.entities.mention import (
 )
 from leakmeter.text.entities.packs import pack, search
 from leakmeter.text.entities.packs.rule import PUBLIC, PackRule
+from leakmeter.text.escapes import as_meant, meant
+from leakmeter.text.folding import in_unescaped_text
 
 _PEOPLE = frozenset(
     {
@@ -52,6 +54,7 @@ _KIND_OF_LABEL: Final = {
 """Labels of token classifiers of what is personal or secret. Places and organisations are neither by themselves."""
 
 
+@in_unescaped_text
 def find_recognised(text: str, region: str, recognise: Recogniser) -> Iterator[Mention]:
     """What a recogniser finds that is personal or secret; what it says of places outside the text is ignored."""
     for start, end, label in recognise(text):
@@ -115,6 +118,7 @@ def find(
     each document; no mention lies in two. `packs` are texts of packs of the user. With `by_shape`, a name that has only
     the shape of a person's is one too."""
     phone.check_region(region)
+    given, text = text, meant(text)
     rules = [rule for rule in pack.rules_of(packs) if not rule.is_shape]
     shaped = sorted(shapes.names(text), key=lambda mention: mention.start) if by_shape else []
     starts = [mention.start for mention in shaped]
@@ -148,7 +152,7 @@ def find(
     for group in groups:
         fullest = group[0]
         places = sorted((mention.start, mention.end) for mention in group)
-        entities.append(Entity(fullest.type, fullest.value, text[fullest.start : fullest.end], tuple(places)))
+        entities.append(Entity(fullest.type, fullest.value, as_meant(given, fullest.start, fullest.end), tuple(places)))
     return sorted(entities, key=lambda entity: entity.mentions[0])
 
 

@@ -17,6 +17,7 @@ import regex
 from leakmeter.core.files import read_text
 from leakmeter.errors import UsageError
 from leakmeter.text.entities.mention import Mention
+from leakmeter.text.folding import in_unescaped_text
 
 SECONDS_AT_MOST = 2.0
 """For one pattern and one document."""
@@ -87,6 +88,7 @@ def compiled(source: str, where: str, *, dot_is_any: bool = False, is_bounded: b
         raise UsageError(f"{where} holds a number that is too large") from None
 
 
+@in_unescaped_text
 def find(text: str, pattern: Pattern) -> Iterator[Mention]:
     """What a pattern finds, or its group 'value' where it has one; the normal form is in lower case, spaces single."""
     group: str | int = "value" if "value" in pattern.compiled.groupindex else 0

@@ -14,7 +14,7 @@ import regex
 
 from leakmeter.text.entities import transliterated
 from leakmeter.text.entities.mention import PERSON, Mention
-from leakmeter.text.folding import CASED, WORD, in_plain_text, unaccented
+from leakmeter.text.folding import CASED, WORD, in_plain_text, unaccented, unescaped
 
 _HE = ("Mr", "Mister", "Sir", "Lord", "Herr", "Monsieur", "Señor", "Sr", "Signor", "Senhor", "Meneer")
 _SHE = (
@@ -307,6 +307,7 @@ def opens_sentence(text: str, at: int) -> bool:
 
 def lowered_words(text: str) -> frozenset[str]:
     """The words that a text writes in lower case, addresses apart: 'ellen@x.example' makes no word of a name."""
+    text = unescaped(text).text
     if "@" in text:
         text = " ".join(word for word in text.split() if "@" not in word)
     return frozenset(word for word in _LETTERS.findall(text) if word.islower())

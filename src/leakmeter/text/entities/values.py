@@ -18,6 +18,7 @@ from leakmeter.text.entities.find import by_form
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE, TYPES, Mention, without_overlaps
 from leakmeter.text.entities.packs import pack
 from leakmeter.text.entities.packs.rule import PUBLIC
+from leakmeter.text.escapes import meant
 from leakmeter.text.folding import plain
 from leakmeter.text.matching import Folded
 from leakmeter.text.structured import Field, TextRange
@@ -73,6 +74,7 @@ def find(
     the context tell what a word of the answer is; `listed` are (start, end, type) of what a list of the user's has in
     the context, `recognised` of what packs of the user know there, `entities` of what is known in another way, and
     `fields` are the values of its records."""
+    text, context = meant(text), meant(context)
     known = list(copied.find(text, context, region, entities))
     seen = list(shapes.find(text, f"{context}\n{query}"))
     shaped = [*seen, *(mention for mention, by_shape in known if by_shape)]
@@ -172,8 +174,10 @@ def _resolved(text: str, query: str, ranks: _Ranks) -> list[PersonalValue]:
     out = []
     for mention in without_overlaps(mentions for _, mentions in ranks):
         words = text[mention.start : mention.end]
-        if mention.type != PUBLIC and any(map(str.isalnum, words)) and query_text.where(words) is None:
-            found_by = by_place[mention.start, mention.end, mention.type]
+        found_by = by_place[mention.start, mention.end, mention.type]
+        # What shows nothing may be a code.
+        says_something = found_by == ENCODED or any(map(str.isalnum, words))
+        if mention.type != PUBLIC and says_something and query_text.where(words) is None:
             out.append(PersonalValue(mention.type, found_by, mention.start, mention.end))
     return sorted(out, key=lambda value: value.start)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE, Entity
+from leakmeter.text.escapes import as_meant
 from leakmeter.text.surrogates import address, date, email, person, phone
 from leakmeter.text.surrogates.draw import scrambled, source, unlike
 
@@ -24,7 +25,7 @@ class Surrogate:
 def surrogate_of(entity: Entity, context: str, *, region: str, seed: int, case_id: str) -> Surrogate:
     """A surrogate value in the place of each mention of an entity; it says nothing that the context says. Seed, case
     and entity decide what is drawn."""
-    texts = [*(context[start:end] for start, end in entity.mentions), entity.text]
+    texts = [*(as_meant(context, *place) for place in entity.mentions), entity.text]
 
     def mentions_of(drawn: random.Random) -> Sequence[str]:
         if entity.type == PHONE:
