@@ -88,7 +88,7 @@ def after(texts: Texts, series: PieceSeries, cut: Collection[str]) -> list[Discl
     left[0, told.whole, ""] = series[0, told.left, ""]
     with np.errstate(invalid="ignore"):
         left[0, told.log_prob, ""] = series[0, told.log_prob, ""] - series[0, told.whole, ""] + series[0, told.left, ""]
-    return before({**texts, "spans": spans}, left)
+    return before({**texts, "spans": spans, "cut": _ranges_of(texts, cut)}, left)
 
 
 def of_answer(texts: Texts, series: PieceSeries, cut: Collection[str]) -> tuple[Disclosure, ...] | None:
@@ -107,15 +107,20 @@ def of_answer(texts: Texts, series: PieceSeries, cut: Collection[str]) -> tuple[
     if (1, told.answer_placebo, "") in series:
         answer[0, InfluenceStatistics.placebo_alone, ""] = series[1, told.answer_placebo, ""]
     spans = [{**span, "ranges": ranges} for span, ranges in _left_of(texts, cut)]
-    return disclosures({**texts, "responses": texts["responses"][1:], "spans": spans, "sampled": True}, answer)
+    said = {"responses": texts["responses"][1:], "spans": spans, "cut": _ranges_of(texts, cut), "sampled": True}
+    return disclosures({**texts, **said}, answer)
 
 
 def _left_of(texts: Texts, cut: Collection[str]) -> Iterator[tuple[JsonObject, list[tuple[int, int]]]]:
     """Pieces of which something is left without those that are cut, and the characters that are."""
-    cut_ranges = [part for span in texts["spans"] if span["name"] in cut for part in span["ranges"]]
+    cut_ranges = _ranges_of(texts, cut)
     for span in texts["spans"]:
         if ranges := [part for whole in span["ranges"] for part in _outside(whole, cut_ranges)]:
             yield span, ranges
+
+
+def _ranges_of(texts: Texts, names: Collection[str]) -> list[Sequence[int]]:
+    return [part for span in texts["spans"] if span["name"] in names for part in span["ranges"]]
 
 
 def _outside(whole: Sequence[int], ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
