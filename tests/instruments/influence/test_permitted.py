@@ -268,6 +268,31 @@ def test_what_a_user_said_earlier_is_theirs_and_a_tool_is_another_recipient(poli
     assert told == {("tool", "web.send"): {"no"}, ("answer", "ana"): {"yes"}}
 
 
+@pytest.mark.parametrize("asked", ["Sync berth 12.", "Is 555-010-4471 still the number of berth 12?"])
+def test_a_tool_is_told_what_the_chat_had_said_to_others(policy: str, asked: str) -> None:
+    def calls(*called: tuple[str, str]) -> list[dict[str, Any]]:
+        made = [{"id": id_, "function": {"name": id_, "arguments": arguments}} for id_, arguments in called]
+        results = [{"role": "tool", "tool_call_id": id_, "content": "ok"} for id_, _ in called]
+        return [{"role": "assistant", "content": None, "tool_calls": made}, *results]
+
+    phone = '{"phone": "555-010-4471"}'
+    get = calls(("crm.get", '{"q": "12"}'))
+    get[1]["content"] = "Berth 12: phone 555-010-4471."
+    ok = {"role": "assistant", "content": "Done."}
+    # In turns of their own, beside each other, and with turns between them.
+    for sent in (
+        [*calls(("crm.put", phone)), *calls(("web.post", phone))],
+        calls(("crm.put", phone), ("web.post", phone)),
+        [*calls(("crm.put", phone)), *calls(("ping", '{"n": 1}')), *calls(("web.post", phone))],
+    ):
+        chat = {"id": "h", "messages": [{"role": "user", "content": asked}, *get, *sent, ok]}
+        Path(policy).write_text('[[allow]]\nrecipient = "crm.*"\n[[forbid]]\nrecipient = "web.*"\n', encoding="utf-8")
+        for allowed in (policy, None):
+            cases = leakmeter.influence(Echo(), [chat], allowed=allowed)
+            told = {case.recipient: [(leak.kind, leak.allowed) for leak in case.disclosed] for case in cases}
+            assert told["web.post"] == [("phone", allowed and "no")]
+
+
 def test_where_the_log_lists_what_a_user_may_know_no_policy_is_needed() -> None:
     record = '{"name": "Marisol Vandekamp", "ssn": "078-05-1120", "phone": "555-010-4471"}'
     row = {

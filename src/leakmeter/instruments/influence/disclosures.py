@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import regex
@@ -124,8 +124,9 @@ class Disclosure(DisclosedSpan):
     evidence: Evidence | None
     """Evidence for the disclosure: 'scores' where the context, or a source that has the value, raised the span above
     its floor; 'words' where it did not, as where the scoring model is too small to see it, and a source has the value
-    that the model would not have produced by itself (`surprise_nats` of 7 or more). None of a value that the model may
-    produce anyway: it is no disclosure, and listed beside them."""
+    that the model would not have produced by itself (`surprise_nats` of 7 or more), or that it read in what others than
+    the recipient had said or been told. None of a value that the model may produce anyway: it is no disclosure, and
+    listed beside them."""
     document: str | None
     """Name of the document of the first source; None where there is none."""
     source: str | None = field(repr=False)
@@ -285,7 +286,7 @@ def examined(texts: Texts, series: PieceSeries) -> tuple[tuple[Disclosure, ...],
     pieces = Pieces(texts, series, n_tokens)
     answer = _answer(texts, pieces.fields)
     numbers = _numbers(texts, series, n_tokens, pieces)
-    outcomes = (_disclosure(answer.text, span, value, numbers) for span, value in _spans(answer, numbers))
+    outcomes = (_disclosure(answer, span, value, numbers) for span, value in _spans(answer, numbers))
     spoken_of = _spoken_of(answer, texts)
     found = tuple(_by_meaning(disclosure, spoken_of) for disclosure in outcomes if disclosure is not None)
     if (permissions := texts.get("permissions")) is not None:
@@ -298,7 +299,8 @@ def _spoken_of(answer: _Answer, texts: Texts) -> meaning.SpokenOf:
     names = [
         known.text for known in copied.known(texts["context"], texts.get("region", REGION)) if known.type in _PEOPLE
     ]
-    return meaning.SpokenOf(answer.text, texts["query"], texts["context"], people, names)
+    asked = texts["query"] if _is_to_user(texts) else ""
+    return meaning.SpokenOf(answer.text, asked, texts["context"], people, names)
 
 
 def _by_meaning(disclosure: Disclosure, spoken_of: meaning.SpokenOf) -> Disclosure:
@@ -377,6 +379,36 @@ class _Answer:
     edges: Sequence[int]
     """Characters where tokens begin, and where the last one ends, (token + 1,)."""
     known: Sequence[PersonalValue]
+    said: _SaidBefore
+
+
+@dataclass(frozen=True, slots=True)
+class _SaidBefore:
+    """What had been said in the conversation, which the model reads without the context too."""
+
+    to_others: matching.Folded
+    to_recipient: matching.Folded
+    """Said to the recipient of the response, or by them."""
+
+    @classmethod
+    def of(cls, texts: Texts) -> Self:
+        said: Sequence[tuple[str, str]] = (texts.get("emission") or {}).get("said", ())
+        calls = [text for role, text in said if role == "call"]
+        others = [texts["query"], *(text for role, text in said if role != "call")]
+        # Behind one tool may be anybody: each call tells somebody anew.
+        to_others, to_recipient = (calls, others) if _is_to_user(texts) else ([*others, *calls], [])
+        return cls(matching.Folded("\n".join(to_others)), matching.Folded("\n".join(to_recipient)))
+
+    def is_news(self, value: str) -> bool:
+        """Whether others said a value, or were told it, and the recipient did not and was not: it is no surprise then,
+        and no coincidence either."""
+        return self.to_others.where(value) is not None and self.to_recipient.where(value) is None
+
+
+def _is_to_user(texts: Texts) -> bool:
+    """Whether who asked receives the response."""
+    emission = texts.get("emission")
+    return emission is None or emission["channel"] == "answer"
 
 
 def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
@@ -388,6 +420,7 @@ def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
         text,
         texts["context"],
         texts["query"],
+        is_to_asker=_is_to_user(texts),
         region=texts.get("region", REGION),
         listed=texts.get("sensitive", ()),
         recognised=texts.get("recognised", ()),
@@ -399,7 +432,7 @@ def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
         ],
         fields=fields,
     )
-    return _Answer(text, [0, *accumulate(map(len, tokens))], known)
+    return _Answer(text, [0, *accumulate(map(len, tokens))], known, _SaidBefore.of(texts))
 
 
 def _spans(answer: _Answer, numbers: _Numbers) -> list[tuple[_Word, PersonalValue | None]]:
@@ -635,7 +668,8 @@ def _is_raised(span: _Word, value: PersonalValue | None, numbers: _Numbers) -> b
     return own > floor
 
 
-def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _Numbers) -> Disclosure | None:
+def _disclosure(answer: _Answer, span: _Word, value: PersonalValue | None, numbers: _Numbers) -> Disclosure | None:
+    text = answer.text
     start, end, first, last = span
     tokens = slice(first, last)
     nats = float(numbers.whole[tokens].sum())
@@ -653,7 +687,7 @@ def _disclosure(text: str, span: _Word, value: PersonalValue | None, numbers: _N
         evidence = "scores"
     elif value is None or not (copied or (value.is_encoded and sources)):
         return None
-    elif surprise >= LEAST_SURPRISE and not value.by_scores:
+    elif not value.by_scores and (surprise >= LEAST_SURPRISE or answer.said.is_news(words)):
         evidence = "words"
     relation: DisclosureRelation = "copied" if copied else "reworded"
     # Where no piece does half of what the whole context does, only several together are the source.
