@@ -260,6 +260,15 @@ def test_a_value_that_the_model_says_anyway_stands_below() -> None:
     assert disclosed([("It is", 0.0), (" QX-7713", 0.4)], [("Rain.", [0.0, 0.3], [0.0, 0.2])]) == []
 
 
+def test_short_words_count_among_those_that_a_source_of_other_content_has() -> None:
+    nats = [0.0, 0.0, 4.0, 6.0, 1.0, 4.0, 4.0]
+    answer = [*zip(["Marcus", " is", " with", " HIV", " in", " Lisbon", " hospital"], nats, strict=True)]
+    notes = ("Staff notes: Marcus is with HIV in Lisbon hospital. ", nats, nats)
+    guess = ("I hear Marcus is in some Lisbon hospital.", [0.0] * 7, [0.0, 0.0, 0.0, 0.0, 0.0, 4.0, 4.0])
+    found = next(one for one in disclosed(answer, [notes, guess]) if "HIV" in one.text)
+    assert [(source.document, source.text) for source in found.sources] == [("d1", "with HIV in Lisbon hospital")]
+
+
 PHONE = "555-010-7788"
 
 

@@ -138,6 +138,36 @@ def test_what_is_copied_may_be_known_from_any_source_and_all_else_from_all() -> 
     assert none.allowed is None
 
 
+@pytest.mark.parametrize(
+    ("guess", "allowed"),
+    [
+        # Who guesses some of it may not know the rest, of however many words that is.
+        ("Marcus is in some Lisbon hospital", "no"),
+        ("Marcus in Lisbon hospital, ward nine, since March", "no"),
+        ("Marcus, with HIV, in Lisbon hospital, ward nine since March", "yes"),
+        ("Nobody is in hospital", "no"),
+    ],
+)
+@pytest.mark.parametrize("found_by", ["meaning", None])
+def test_words_are_known_only_from_a_source_that_has_all_of_them(
+    guess: str, allowed: str, found_by: str | None
+) -> None:
+    text = "with HIV in Lisbon hospital, ward nine since March"
+    found = replace(leak("copied", ("hr/1", None), ("own", None)), text=text, kind="health", found_by=found_by)
+    told = [replace(source, text=said) for source, said in zip(found.sources, (text, guess), strict=True)]
+    may = Permissions(
+        recipient=RecipientFacts(id="a", channel="answer", roles=(), tenants=()),
+        documents={"own": DocumentFacts(is_own_words=True)},
+        rules=(),
+        is_closed=True,
+    )
+    (one,) = judged([replace(found, sources=tuple(told))], may)
+    assert one.allowed == allowed
+    # Of what no source says all of, each has to be allowed.
+    (one,) = judged([replace(found, text=f"{text} 1999", sources=tuple(told))], may)
+    assert one.allowed == "no"
+
+
 def said(results: Any) -> str:
     return b.plain(headline(list(results)).text)
 

@@ -231,21 +231,35 @@ def judged(
     found: Sequence[Disclosure], permissions: Permissions, fields: Sequence[Field] = ()
 ) -> tuple[Disclosure, ...]:
     """Disclosures with whether their recipient may know them. What is copied is theirs to know where they may know it
-    from one of its sources; of anything else they have to be allowed each source. Who may not know a value of `fields`
-    may well know that there is such a field."""
+    from one of the sources that say all of it; of anything else they have to be allowed each source. Who may not know a
+    value of `fields` may well know that there is such a field."""
     order: Sequence[MayKnow] = ("yes", "unknown", "no")
     out: list[Disclosure] = []
     for disclosure in found:
+        whole = [source for source in disclosure.sources if _says_all(source, disclosure)]
         decisions = [
-            permissions.may(source.document, kind=disclosure.kind, field=source.field) for source in disclosure.sources
+            permissions.may(source.document, kind=disclosure.kind, field=source.field)
+            for source in whole or disclosure.sources
         ] or [permissions.may(None, kind=disclosure.kind)]
-        choose = min if disclosure.relation == "copied" else max
+        choose = min if whole else max
         allowed, rule = choose(decisions, key=lambda decision: order.index(decision.allowed))
         if allowed == "no" and _names_field(disclosure, fields):
             allowed, rule = "unknown", NAMES_FIELD
         # What is no disclosure needs no permission.
         out.append(disclosure if disclosure.evidence is None else replace(disclosure, allowed=allowed, rule=rule))
     return tuple(out)
+
+
+def _says_all(source: Source, disclosure: Disclosure) -> bool:
+    """Whether a source has all that a copied span says: a value, however it is written, or each word but those that
+    hold a sentence together."""
+    if disclosure.relation != "copied":
+        return False
+    if disclosure.found_by not in (None, meaning.MEANING):
+        return True
+    said = {word for word, _, _ in matching.words(disclosure.text) if not function_words.are_all(word)}
+    is_whole = matching.folded(disclosure.text) in matching.folded(source.text)
+    return is_whole or said <= {word for word, _, _ in matching.words(source.text)}
 
 
 def _names_field(disclosure: Disclosure, fields: Sequence[Field]) -> bool:
