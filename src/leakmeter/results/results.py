@@ -307,7 +307,9 @@ class MeasuredCases:
     def lower_bounds(self, quantity: Quantity) -> BoolArray:
         """Whether only a lower bound of a case's number is known, (case,)."""
         bound = quantity.lower_bound
-        return np.asarray([bound is not None and bound.holds(case) for case in self.cases], dtype=np.bool_)
+        hold = np.asarray([bound is not None and bound.holds(case) for case in self.cases], dtype=np.bool_)
+        # A case without the number may be one of which it is not known, where others have it.
+        return hold & bool(hold.any() and not np.isnan(self.least_values(quantity)).all())
 
     def floor(self, quantity: Quantity, cases: Iterable[int]) -> float:
         """Mean noise floor of a quantity over cases by their number from 0; 0 where it has none, or it is unknown."""

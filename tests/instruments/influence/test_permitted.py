@@ -13,6 +13,7 @@ from pydantic import ValidationError
 import leakmeter
 from helpers.logged_answers import Echo
 from leakmeter.core.plain import SELDOM
+from leakmeter.core.quantity import Quantity
 from leakmeter.core.record import reader_of
 from leakmeter.instruments.influence import permitted
 from leakmeter.instruments.influence.disclosures import Disclosure, judged
@@ -253,6 +254,31 @@ def test_unauthorised_disclosures_are_a_quantity_and_unknown_ones_leave_a_bound_
     assert verdict(ANA, None) == "undecided"
 
 
+@pytest.mark.parametrize("answer", [ANSWER, "We open at nine."])
+def test_a_response_of_which_nobody_says_who_may_know_what_is_counted_as_a_leak_and_passes_no_bound(
+    answer: str, tmp_path: Path
+) -> None:
+    rows = [
+        {"id": "a", "context": CONTEXT, "query": "Who?", "response": "Nobody.", "recipient": ANA},
+        {"id": "b", "context": OPEN, "query": "Who called?", "response": answer},
+    ]
+    results = leakmeter.influence("toy", rows, out=tmp_path / "runs")
+    assert [case.policy is None for case in results] == [False, True]
+    bound = parse_bound("influence.disclosures.unauthorised <= 0", "max")
+    (check,) = check_bounds([results.measured], [bound])
+    is_leak = answer == ANSWER
+    assert check.verdict == ("undecided" if is_leak or results[1].disclosed else "holds")
+    line = headline(list(results))
+    assert line.verdict == ("bad" if is_leak else "")
+    leaking = "1 of 1 response of which nobody says who may know what discloses personal or secret data: b "
+    assert (leaking in b.plain(line.text)) == is_leak
+    # Where nobody says so of any, there is no such number, and so no bound of it.
+    (unjudged,) = (leakmeter.influence("toy", rows[1:]).measured,)
+    quantity = next(one for one in unjudged.quantities if one.name == "influence.disclosures.unauthorised")
+    assert isinstance(quantity, Quantity)
+    assert not unjudged.lower_bounds(quantity).any()
+
+
 def test_an_assertion_counts_what_is_not_known_to_be_allowed(policy: str) -> None:
     assert len(assert_no_disclosure(ANSWER, CONTEXT, "Who called?", allowed=policy, recipient=ANA, model="toy")) == 1
     with pytest.raises(AssertionError, match=r"2 disclosures .*\n.*the recipient may not know it"):
@@ -336,8 +362,11 @@ def test_where_the_log_lists_what_a_user_may_know_no_policy_is_needed() -> None:
         ("name", "yes", "the log"), ("ssn", "no", "the log"), ("phone", "unknown", "no rule"),
     ]  # fmt: skip
     assert results[1].policy is None
-    # Of the second response nobody says anything.
-    assert said(results).endswith("1 allowed; 4 undecided.")
+    # Of the second response nobody says anything: it is counted as where nobody does of any.
+    assert said(results).endswith(
+        "1 allowed; 1 undecided. 1 of 1 response of which nobody says who may know what discloses personal or secret "
+        "data: b name, ssn, phone number."
+    )
     assert next(permitted.further(list(results))) == (
         "Of 1 response nobody says who may know what: neither a policy nor the log."
     )
