@@ -19,7 +19,7 @@ from leakmeter.text.entities.mention import ADDRESS, DATE, EMAIL, PERSON, PHONE,
 from leakmeter.text.entities.packs import pack
 from leakmeter.text.entities.packs.rule import PUBLIC
 from leakmeter.text.folding import plain
-from leakmeter.text.matching import Folded
+from leakmeter.text.matching import Folded, folded
 from leakmeter.text.structured import Field, TextRange
 
 LISTED: Final = "list"
@@ -80,7 +80,7 @@ def find(
     shaped = [*seen, *(mention for mention, by_shape in known if by_shape)]
     own = by_form(text, region)
     in_documents = _in_documents(context, region, [*listed, *recognised, *entities], fields) if context else []
-    asked = _Asked(Folded(query), None if is_to_asker else Folded(context))
+    asked = _Asked(query, Folded(query), None if is_to_asker else Folded(context))
     copies = list(encoded.find(text, context, query if is_to_asker else "", in_documents))
     dates = (m for m in own.dates if date.is_value(m.value) and "x" not in m.value)
 
@@ -169,13 +169,16 @@ def _with_fields(
 class _Asked:
     """What makes a value none."""
 
-    query: Folded
+    query: str
+    letters: Folded
     documents: Folded | None
     """Of which a value is one where somebody else than who asks is told it; None where who asks is."""
 
     def has(self, value: str, found_by: str) -> bool:
         """Whether the query says a value already, and it tells its recipient nothing of the documents."""
-        if self.query.where(value) is None:
+        places = self.letters.places(value, in_words=True)
+        is_number = folded(value).isdecimal()
+        if not any(not is_number or copied.is_one_number(self.query[start:end], value) for start, end in places):
             return False
         # What stands in the documents in a code was compared with them.
         return self.documents is None or (found_by != ENCODED and self.documents.where(value) is None)
