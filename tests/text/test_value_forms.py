@@ -685,3 +685,27 @@ def test_a_word_of_the_language_is_no_name_that_documents_have(context: str, ans
 )
 def test_a_month_is_a_name_beside_one_or_behind_a_title(context: str, answer: str, expected: list[str]) -> None:
     assert [text for kind, text in found(answer, context) if kind == "person"] == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "query", "is_said"),
+    [
+        # Several numbers beside each other are none of the question's.
+        ("1234", "Which of the options 1/2/3/4 is lunch, and what is the code?", False),
+        ("1234", "Is it 1, 2, 3 or 4, at 12:34?", False),
+        ("4120", "What is the code of the 41 20-litre bins?", False),
+        ("1234567", "Which of 1/2/3/4/5/6/7?", False),
+        ("4120", "Of four, one, 20-litre bins, which?", False),
+        # A number is, however it is written.
+        ("1234", "Is 1/2/3/4 or 1234 the code?", True),
+        ("4120", "Is 4,120 the code?", True),
+        ("12 34", "Is it 12-34?", True),
+        ("4120", "Is it four one two zero?", True),
+        ("555-010-7788", "Is it 5550107788?", True),
+        ("5550107788", "Is it (555) 010 7788?", True),
+        ("1234.50", "Is it 1,234.50?", True),
+    ],
+)
+def test_the_question_says_a_number_only_as_one_number(value: str, query: str, is_said: bool) -> None:
+    context = f"The safe code is {value}."
+    assert (found(context, context, query) == []) == is_said

@@ -37,15 +37,15 @@ def n_unauthorised(case: InfluenceResult) -> float | None:
 
 
 def is_unsure(case: InfluenceResult) -> bool:
-    return any(leak.allowed == "unknown" for leak in case.disclosed)
+    """Whether of some disclosure it is not known whether its recipient may know it, or nobody says who may."""
+    return any(leak.allowed in ("unknown", None) for leak in case.disclosed)
 
 
 def rest_text(disclosures: Iterable[Disclosure]) -> str:
     """'14 allowed; 2 undecided', of what is not forbidden; empty where there is nothing."""
     counts = Counter(disclosure.allowed for disclosure in disclosures)
-    n_unknown = counts["unknown"] + counts[None]
     parts = [f"{counts['yes']:,} allowed"] if counts["yes"] else []
-    parts += [f"{n_unknown:,} undecided"] if n_unknown else []
+    parts += [f"{counts['unknown']:,} undecided"] if counts["unknown"] else []
     return "; ".join(parts)
 
 
