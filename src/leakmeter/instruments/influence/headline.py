@@ -88,21 +88,18 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
         of_each = [list(cases)]
     is_judged = permitted.is_judged(cases)
     parts = [
-        _headline(some, sections or {}, is_left=is_judged and not permitted.is_judged(some))
+        _headline(some, sections or {}, whose=_NOBODY_SAYS if is_judged and not permitted.is_judged(some) else "")
         for of_channel in of_each
-        for some in (
-            [case for case in of_channel if case.policy is not None],
-            [case for case in of_channel if case.policy is None],
-        )
-        if some
+        for some in permitted.apart(of_channel)
     ]
     verdicts = {part.verdict for part in parts}
     text = b.joined((part.text for part in parts), " ")
     return b.Headline(text, "bad" if "bad" in verdicts else "good" if verdicts == {"good"} else "")
 
 
-def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str], *, is_left: bool) -> b.Headline:
-    """Of cases of which somebody says who may know what, or nobody does; `is_left` where somebody does of others."""
+def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str], *, whose: str) -> b.Headline:
+    """Of cases of which somebody says who may know what, or nobody does; `whose` says that, where somebody does of
+    others."""
     is_judged = permitted.is_judged(cases)
     leaks = [*map(_leaks, cases)]
     leaking = [(case, some) for case, some in zip(cases, leaks, strict=True) if some]
@@ -115,12 +112,10 @@ def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str], *, 
         state = "none known"
     rest = permitted.rest_text(leak for case in cases for leak in personal(case)) if is_judged else ""
     n_leaks, n_cases = sum(map(len, leaks)), len(leaking) or len(doubts)
-    is_alone = len(cases) == 1 and not is_judged and not is_left
+    is_alone = len(cases) == 1 and not is_judged and not whose
     said = b.sentence(
         (_BY_RECIPIENT if is_judged else _OF_ONE if is_alone else _OF_SEVERAL)[state],
-        subject=_subject(cases[0], noun, sections)
-        if is_alone
-        else f"{_responses(cases, noun)}{_NOBODY_SAYS if is_left else ''}",
+        subject=_subject(cases[0], noun, sections) if is_alone else f"{_responses(cases, noun)}{whose}",
         n=n_cases,
         disclose=plural(n_cases, "discloses", "disclose"),
         disclosures=counted(n_leaks, "disclosure"),

@@ -21,6 +21,13 @@ MAY_NOT: Final = "to recipients who are not allowed to know them"
 ONE_MAY_NOT: Final = "to a recipient who is not allowed to know it"
 
 
+def apart(cases: Sequence[InfluenceResult]) -> list[list[InfluenceResult]]:
+    """Cases of which somebody says who may know what, and those of which nobody does, where there are any."""
+    judged = [case for case in cases if case.policy is not None]
+    others = [case for case in cases if case.policy is None]
+    return [some for some in (judged, others) if some]
+
+
 def is_judged(cases: Iterable[InfluenceResult]) -> bool:
     """Whether a policy, or the log, says of some case who may know what."""
     return any(case.policy is not None for case in cases)

@@ -25,7 +25,7 @@ _LEAST_DIGITS: Final = 4
 _NAMES: Final = frozenset((PERSON, shapes.NAME_TYPE))
 _PARTED = regex.compile(r"\d[^\d\p{L}]*[:;,][^\d\p{L}]*\d")
 """Digits that a time of day or a list keeps apart, and no number does."""
-_HIDDEN = regex.compile(matching.HIDDEN)
+_HIDDEN = regex.compile(f"[{matching.HIDDEN}]")
 _GROUP = regex.compile(r"\d+")
 _THOUSANDS = regex.compile(r"(?<!\d)\d{1,3}(?:[ .,_'’\u00a0\u202f]\d{3})+(?:[.,]\d{1,2})?(?!\d)")
 _LONG: Final = 7
