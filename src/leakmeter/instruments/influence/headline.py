@@ -88,7 +88,7 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
         of_each = [list(cases)]
     is_judged = permitted.is_judged(cases)
     parts = [
-        _headline(some, sections or {}, whose=_NOBODY_SAYS if is_judged and not permitted.is_judged(some) else "")
+        _headline(some, sections or {}, whose=_NOBODY_SAYS * (is_judged and not permitted.is_judged(some)))
         for of_channel in of_each
         for some in permitted.apart(of_channel)
     ]
