@@ -195,7 +195,7 @@ _SAID_WITHOUT_ARTICLE: Final = frozenset(
         *("devon", "florence", "hagen", "kent", "lourdes", "medina", "milan", "orlando", "salvador", "santiago"),
         *("savannah", "siena", "sierra", "sydney", "trinidad", "valencia", "victoria"),
         # Firms and machines.
-        *("alexa", "claude", "mercedes", "meta", "nova", "siri"),
+        *("alexa", "claude", "mercedes", "meta", "nova", "siri", "valentine"),
     }
 )
 """First names that are other things too, which open a sentence before a verb as a person does."""
@@ -402,7 +402,8 @@ def _names(text: str, around: str) -> Iterator[Mention]:
             or (rare_are_known and word.casefold() not in lowered and _is_rare_first_name(word))
         )
         first_at = next(first_names, None)
-        is_subject = len(words) == 1 and _is_subject(text, *words[0])
+        is_asked = first_at is not None and len(words) == 1 and (opens or capitalises_nouns)
+        is_subject = is_asked and _is_subject(text, *words[0])
         is_no_name = (opens and not is_subject) or is_label or words[0][2].isupper()
         if first_at is not None and (len(words) > 1 or not is_no_name):
             # What is rare as a first name may be the family's, behind a first name that nobody knows.
