@@ -272,6 +272,25 @@ def test_a_secret_in_an_address_is_a_key(form: str, address: str, secret: str) -
     assert found(form.format(address)) == [(kind, secret)]
 
 
+@pytest.mark.parametrize(
+    ("document", "answer", "expected"),
+    [
+        ("Safe of the office: the PIN is 1987. The alarm is off.", "The PIN is 1987.", ("PIN", "1987")),
+        ("Safe of the office: the PIN is 1987. The alarm is off.", "It is 1987.", ("PIN", "1987")),
+        ("The wifi password is sunflower. It rains.", "The password is sunflower.", ("password", "sunflower")),
+        ("The wifi password is sunflower. It rains.", "Type sunflower.", ("password", "sunflower")),
+        ("The wifi password is sunflower. It rains.", "The password is sunflower!", ("password", "sunflower")),
+        ("", "**Password:** sunflower", ("password", "sunflower")),
+        ("", "Das Passwort lautet Sonnenblume.", ("password", "Sonnenblume")),
+        ("", "Le mot de passe est tournesol.", ("password", "tournesol")),
+        ("", "La contraseña es girasol.", ("password", "girasol")),
+        ("", "Die PIN lautet 2001.", ("PIN", "2001")),
+    ],
+)
+def test_a_year_or_a_word_that_is_called_a_secret_is_one(document: str, answer: str, expected: tuple[str, str]) -> None:
+    assert expected in found(answer, document)
+
+
 def test_numbers_and_addresses_of_people_in_an_address() -> None:
     text = "https://files.example.org/dl/7731?token=q8ZtLmXvRrKaPw now"
     assert found(text) == [("number", "7731"), ("key", "q8ZtLmXvRrKaPw")]
