@@ -297,8 +297,8 @@ def conversation(n: int) -> LoggedAnswer:
 
 def test_long_conversations_take_a_time_in_proportion_to_their_length() -> None:
     def remembered(n: int) -> Callable[[], object]:
-        answer, turns = conversation(n), Turns()
-        turns.whole(answer)
+        answer, turns = conversation(n), Turns(Keys(b"k" * 32))
+        turns.look(answer)
         later = replace(answer, documents=answer.documents[: n // 2])
         return lambda: turns.whole(later)
 
@@ -308,11 +308,11 @@ def test_long_conversations_take_a_time_in_proportion_to_their_length() -> None:
 
 def test_a_log_of_conversations_is_not_held_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leakmeter.products.ledger.turns.MOST_PLACES", 50)
-    turns = Turns()
+    turns = Turns(Keys(b"k" * 32))
     for number in range(20):
         messages = (LoggedMessage("user", f"{number} {RAIN}"),)
         places = tuple(DocumentPlace(0, i, i + 1) for i in range(10))
-        turns.whole(replace(conversation(1), messages=messages, documents=(LoggedDocument("a", "a", "x", places),)))
+        turns.look(replace(conversation(1), messages=messages, documents=(LoggedDocument("a", "a", "x", places),)))
     assert sum(map(len, turns._held.values())) == 50
 
 

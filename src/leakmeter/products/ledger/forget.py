@@ -39,6 +39,8 @@ _LEAST_NUMBER: Final = 7
 _SCORED: Final = "(SELECT by_document FROM events UNION SELECT by_entity FROM events)"
 _NEEDED_NO_MORE: Final = (
     "looks WHERE event NOT IN (SELECT event FROM events)",
+    "turns WHERE event NOT IN (SELECT event FROM events)",
+    "turns WHERE content NOT IN (SELECT content FROM looks)",
     "permissions WHERE event NOT IN (SELECT event FROM events)",
     "mentions WHERE content NOT IN (SELECT content FROM looks)",
     f"measured WHERE score NOT IN {_SCORED}",
@@ -97,6 +99,7 @@ def _deleted(database: sqlite3.Connection, removed: _Gone) -> tuple[int, int]:
     for where, ids in (
         ("events WHERE event", removed.events),
         ("looks WHERE document", removed.documents),
+        ("turns WHERE document", removed.documents),
         ("permissions WHERE document", removed.documents),
         ("mentions WHERE entity", removed.entities),
         # With a number gone it is measured no more: another answer of the same text is measured anew.

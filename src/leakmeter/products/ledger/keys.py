@@ -63,6 +63,9 @@ class Keys:
     def answer(self, text: str) -> str:
         return self._hash("answer", text)
 
+    def message(self, text: str) -> str:
+        return self._hash("message", text)
+
     def scored(
         self, setup: str, messages: Iterable[Iterable[Any]], places: Mapping[str, Any], answer: str, *begun: Any
     ) -> str:

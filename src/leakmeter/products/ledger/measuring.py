@@ -24,7 +24,7 @@ from leakmeter.core.loaded import LoadedCases, Plan, Preparations
 from leakmeter.core.measure import Texts
 from leakmeter.core.record import JsonObject
 from leakmeter.core.self_check import carried, with_noise_of
-from leakmeter.data.traces import LoggedAnswer, Refused, as_case
+from leakmeter.data.traces import LoggedAnswer, Refused, TraceReader, as_case
 from leakmeter.data.traces.answer import Whose
 from leakmeter.data.traces.places import normalised
 from leakmeter.errors import DamagedError, LeakmeterError, UsageError, WindowError
@@ -36,7 +36,7 @@ from leakmeter.products.ledger import flags
 from leakmeter.products.ledger.keys import ANSWER, RECIPIENT, SUBJECT
 from leakmeter.products.ledger.store import Ledger, kept_texts, other_model
 from leakmeter.products.ledger.tables import KEYS, TEXTS
-from leakmeter.products.ledger.turns import Turns
+from leakmeter.products.ledger.turns import Turns, turn_rows
 from leakmeter.text import permissions
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.matching import Folded
@@ -175,12 +175,17 @@ def add(
     how = how or Measuring()
     outcome = Added() if added is None else added
     repeats: dict[str, list[str]] = {}
-    new = _new(ledger, answers, outcome, repeats)
+    turns = Turns(ledger.keys)
+    # A log may have the later turns of a chat first.
+    for answer in _looked_over(answers):
+        if isinstance(answer, LoggedAnswer):
+            turns.look(answer)
+    new = _new(ledger, answers, outcome, repeats, turns)
     while batch := _batch(new):
         with model.lock, model.without_cache() as backend:
             _check_chat(backend)
             with ledger.measuring(notify):
-                _add_batch(ledger, batch, backend, how, outcome, watch)
+                _add_batch(ledger, batch, backend, how, outcome, watch, turns)
     if ledger.runs.exists():
         # One that was killed after its last answer was committed has left its texts.
         with ledger.measuring(notify):
@@ -192,6 +197,13 @@ def add(
         else:
             outcome.problems += [f"{place}: the same answer was left out before" for place in places]
     return outcome
+
+
+def _looked_over(answers: Iterable[LoggedAnswer | Refused]) -> Iterable[LoggedAnswer | Refused]:
+    """The same answers, to be read before they are added; nothing of what can be read only once."""
+    if isinstance(answers, TraceReader):
+        return answers.anew() if answers.is_repeatable else ()
+    return answers if isinstance(answers, Sequence) else ()
 
 
 def _batch(answers: Iterator[LoggedAnswer]) -> list[LoggedAnswer]:
@@ -237,25 +249,28 @@ def _n_spans(disclosures: Sequence[JsonObject]) -> int:
 
 
 def _new(
-    ledger: Ledger, answers: Iterable[LoggedAnswer | Refused], outcome: Added, repeats: dict[str, list[str]]
+    ledger: Ledger,
+    answers: Iterable[LoggedAnswer | Refused],
+    outcome: Added,
+    repeats: dict[str, list[str]],
+    turns: Turns,
 ) -> Iterator[LoggedAnswer]:
     """Answers that the ledger has not; where those stand that are in the logs again goes to `repeats`, by event."""
     stored, seen = _known(ledger), dict[str, str]()
     known = ChainMap(seen, stored)
-    turns = Turns()
     for answer in answers:
         outcome.n_read += 1
         if isinstance(answer, Refused):
             outcome.refused[answer.reason.value] += 1
             continue
         # Of an answer that is known too: later turns repeat its documents.
-        whole = turns.whole(answer)
+        turns.look(answer)
         event, answer_key = ledger.keys.event(answer.trace_id, answer.span_id), ledger.keys.answer(answer.answer)
         if seen.get(event) == answer_key:
             repeats.setdefault(event, []).append(answer.where)
         elif not _is_known(ledger, answer, known, outcome):
             seen[event] = answer_key
-            yield whole
+            yield answer
 
 
 def _known(ledger: Ledger) -> dict[str, str]:
@@ -283,10 +298,22 @@ def _add_batch(
     how: Measuring,
     outcome: Added,
     watch: ProgressWatch | None,
+    turns: Turns,
 ) -> None:
     # Another process may have added them while this one waited.
     known = _known(ledger)
-    new = [answer for answer in answers if not _is_known(ledger, answer, known, outcome)]
+    turns.take_up(ledger)
+    new = list[LoggedAnswer]()
+    for answer in answers:
+        if _is_known(ledger, answer, known, outcome):
+            continue
+        if turns.is_late(answer):
+            outcome.problems.append(
+                f"{answer.where}: the ledger has a later turn of this chat, measured without this turn's documents; "
+                "add all logs to a new ledger, in one command"
+            )
+        else:
+            new.append(turns.whole(answer))
     work = None if watch is None else _Work(watch, outcome, goes_on=_is_full(answers))
     batch = measured(ledger, new, backend, how, partial(_in_runs, ledger, watch), work)
     if batch.rows["events"]:
@@ -323,7 +350,7 @@ def measured(
     if answers:
         _check_chat(backend)
     policy = None if how.allowed is None else permissions.read(how.allowed)
-    state, stored = ledger.read("measured", "disclosures")
+    state, stored = ledger.read("measured", "disclosures", "turns")
     scored = {row["score"]: row["n_tokens"] for row in stored["measured"]}
     rows: dict[str, list[JsonObject]] = {table: [] for table in KEYS}
     result = MeasuredAnswers(rows)
@@ -374,6 +401,7 @@ def measured(
                     del of_event[number]
                 else:
                     of_event[number][unit] = key
+    bare = {row["message"] for row in stored["turns"] if row["document"] is None}
     kinds: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for row in (*stored["disclosures"], *rows["disclosures"]):
         kinds[row["score"]].append((row["content"], row["kind"]))
@@ -382,6 +410,7 @@ def measured(
         event = _event(ledger, answer, names, scored[names[DOCUMENT]], how, backend.name)
         rows["events"].append(event)
         rows["looks"] += _looks(ledger, answer, event["event"])
+        rows["turns"] += turn_rows(ledger.keys, answer, event["event"], bare)
         rows["permissions"] += _permissions(ledger, answer, event["event"], policy, kinds.get(names[DOCUMENT], ()))
         rows["names"] += _document_names(ledger, answer)
         if how.keep_texts and answer.recipient is not None and answer.channel == ANSWER:
