@@ -39,6 +39,7 @@ _LEAST_NUMBER: Final = 7
 _SCORED: Final = "(SELECT by_document FROM events UNION SELECT by_entity FROM events)"
 _NEEDED_NO_MORE: Final = (
     "looks WHERE event NOT IN (SELECT event FROM events)",
+    "prompts WHERE event NOT IN (SELECT event FROM events)",
     "turns WHERE event NOT IN (SELECT event FROM events)",
     "turns WHERE content NOT IN (SELECT content FROM looks)",
     "permissions WHERE event NOT IN (SELECT event FROM events)",

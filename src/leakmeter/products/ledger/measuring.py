@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -134,9 +134,14 @@ class Setup:
             document.content_hash: sorted((place.message, place.start, place.end) for place in document.places)
             for document in answer.documents
         }
-        messages = [_written(message.role, message.content, message.calls) for message in answer.messages]
-        begun = () if answer.begun is None else (_written("assistant", answer.begun.text, answer.begun.calls),)
+        messages, begun = _sent(answer)
         return ledger.keys.scored(self.id, messages, places, answer.answer, *begun)
+
+
+def _sent(answer: LoggedAnswer) -> tuple[list[list[Any]], list[list[Any]]]:
+    """What the model was sent, and what it had begun to say."""
+    begun = [] if answer.begun is None else [_written("assistant", answer.begun.text, answer.begun.calls)]
+    return [_written(message.role, message.content, message.calls) for message in answer.messages], begun
 
 
 def _written(role: str, text: str, calls: Iterable[ToolCall]) -> list[Any]:
@@ -256,7 +261,7 @@ def _new(
     turns: Turns,
 ) -> Iterator[LoggedAnswer]:
     """Answers that the ledger has not; where those stand that are in the logs again goes to `repeats`, by event."""
-    stored, seen = _known(ledger), dict[str, str]()
+    stored, seen = _known(ledger), dict[str, _Shown]()
     known = ChainMap(seen, stored)
     for answer in answers:
         outcome.n_read += 1
@@ -265,24 +270,50 @@ def _new(
             continue
         # Of an answer that is known too: later turns repeat its documents.
         turns.look(answer)
-        event, answer_key = ledger.keys.event(answer.trace_id, answer.span_id), ledger.keys.answer(answer.answer)
-        if seen.get(event) == answer_key:
+        event, shown = ledger.keys.event(answer.trace_id, answer.span_id), _Shown.of(ledger, answer)
+        if seen.get(event) == shown:
             repeats.setdefault(event, []).append(answer.where)
         elif not _is_known(ledger, answer, known, outcome):
-            seen[event] = answer_key
+            seen[event] = shown
             yield answer
 
 
-def _known(ledger: Ledger) -> dict[str, str]:
-    return {row["event"]: row["answer"] for row in ledger.rows("events")}
+class _Shown(NamedTuple):
+    """What was shown, to whom, and of what; keyed hashes."""
+
+    answer: str
+    recipient: str | None
+    prompt: str | None
+    """None of an event of an earlier version."""
+
+    @classmethod
+    def of(cls, ledger: Ledger, answer: LoggedAnswer) -> _Shown:
+        keys = ledger.keys
+        recipient = keys.recipient(answer.recipient, answer.channel)
+        return cls(keys.answer(answer.answer), recipient, _prompt(ledger, answer))
+
+    def is_same(self, other: _Shown) -> bool:
+        return self[:2] == other[:2] and (None in (self.prompt, other.prompt) or self.prompt == other.prompt)
 
 
-def _is_known(ledger: Ledger, answer: LoggedAnswer, answers: Mapping[str, str], outcome: Added) -> bool:
-    """Whether the event is known; if it is one of another answer, that is a problem, or answers would get lost."""
+def _prompt(ledger: Ledger, answer: LoggedAnswer) -> str:
+    messages, begun = _sent(answer)
+    return ledger.keys.prompt([*messages, *begun], sorted(document.content_hash for document in answer.documents))
+
+
+def _known(ledger: Ledger) -> dict[str, _Shown]:
+    _, rows = ledger.read("events", "prompts")
+    prompts = {row["event"]: row["prompt"] for row in rows["prompts"]}
+    return {row["event"]: _Shown(row["answer"], row["recipient"], prompts.get(row["event"])) for row in rows["events"]}
+
+
+def _is_known(ledger: Ledger, answer: LoggedAnswer, known: Mapping[str, _Shown], outcome: Added) -> bool:
+    """Whether the event is known; if it is one of another answer, or of the same to another recipient or prompt, that
+    is a problem, or answers would get lost."""
     event = ledger.keys.event(answer.trace_id, answer.span_id)
-    if event not in answers:
+    if event not in known:
         return False
-    if answers[event] == ledger.keys.answer(answer.answer):
+    if known[event].is_same(_Shown.of(ledger, answer)):
         outcome.n_known += 1
     else:
         outcome.problems.append(
@@ -303,7 +334,7 @@ def _add_batch(
     # Another process may have added them while this one waited.
     known = _known(ledger)
     turns.take_up(ledger)
-    new = list[LoggedAnswer]()
+    new, prompts = list[LoggedAnswer](), dict[str, str]()
     for answer in answers:
         if _is_known(ledger, answer, known, outcome):
             continue
@@ -314,8 +345,11 @@ def _add_batch(
             )
         else:
             new.append(turns.whole(answer))
+            # What earlier turns add depends on what else was added.
+            prompts[ledger.keys.event(answer.trace_id, answer.span_id)] = _prompt(ledger, answer)
     work = None if watch is None else _Work(watch, outcome, goes_on=_is_full(answers))
     batch = measured(ledger, new, backend, how, partial(_in_runs, ledger, watch), work)
+    batch.rows["prompts"] += [{"event": row["event"], "prompt": prompts[row["event"]]} for row in batch.rows["events"]]
     if batch.rows["events"]:
         ledger.commit(batch.rows, model=batch.model)
     outcome.n_added += len(batch.rows["events"])
