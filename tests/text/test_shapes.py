@@ -78,6 +78,49 @@ def test_what_is_none_has_no_shape(text: str) -> None:
     assert shaped(text) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Marcus is in hospital with HIV. The canteen opens at nine.", "Marcus"),
+        ("Priya had an abortion in March.", "Priya"),
+        ("Anna's test was positive.", "Anna"),
+        ("**Anna** cannot come.", "Anna"),
+        ("Anna, 34, has asked.", "Anna"),
+        ("Anna, who is ill, left.", "Anna"),
+        ("It rains.\nMarcus hasn’t called.", "Marcus"),
+        ("Mark never told them.", "Mark"),
+        ("Anna erwartet ein Kind.", "Anna"),
+        ("Marcus liegt mit HIV im Krankenhaus, und der Bus kommt.", "Marcus"),
+        ("Ich glaube, Marcus hat HIV und liegt im Krankenhaus.", "Marcus"),
+        ("Camille n’est pas venue.", "Camille"),
+        ("Marcus a le VIH.", "Marcus"),
+        ("Marta abortó en marzo.", "Marta"),
+        ("Lucía está embarazada.", "Lucía"),
+    ],
+)
+def test_a_first_name_alone_opens_a_sentence_where_a_verb_or_a_possessive_says_that_it_is_somebody(
+    text: str, name: str
+) -> None:
+    assert shaped(text) == [("person", name)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("March is wet.", "May had been cold.", "April's rain helps.", "Will is strong.", "Grace is a virtue."),
+        *("Hope remains.", "Rose wine is pink.", "Faith's role is small.", "Paris is a city.", "Florence is old."),
+        *("Virginia is a state.", "Charlotte is in North Carolina.", "Jordan has a king.", "Georgia has a coast."),
+        *("St. Louis is a city.", "The tea helps. St. John's wort was not tested.", "Apple is late."),
+        *("Siri is on.", "Alexa is off.", "Server was restarted.", "Can is a word.", "Over is over."),
+        *("Roman skulls were found.", "Marcus", "Anna or"),
+        *("Una es mejor.", "Ella está aquí.", "Pero es caro.", "Einer ist da."),
+        *("Tage sind lang, und der Tag hat Stunden.", "Der Wolf ist das Tier der Nacht."),
+    ],
+)
+def test_what_else_opens_a_sentence_before_a_verb_is_nobody(text: str) -> None:
+    assert [value for value in shaped(text) if value[0] == "person"] == []
+
+
 def test_a_heading_of_ordinary_words_is_no_name() -> None:
     assert shaped("It is a goal of Healthy People.", "Most people are healthy.") == []
     assert shaped("It is a goal of Ruaridh Penhallow.", "Most people are healthy.") != []

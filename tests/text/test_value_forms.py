@@ -272,6 +272,25 @@ def test_a_secret_in_an_address_is_a_key(form: str, address: str, secret: str) -
     assert found(form.format(address)) == [(kind, secret)]
 
 
+@pytest.mark.parametrize(
+    ("document", "answer", "expected"),
+    [
+        ("Safe of the office: the PIN is 1987. The alarm is off.", "The PIN is 1987.", ("PIN", "1987")),
+        ("Safe of the office: the PIN is 1987. The alarm is off.", "It is 1987.", ("PIN", "1987")),
+        ("The wifi password is sunflower. It rains.", "The password is sunflower.", ("password", "sunflower")),
+        ("The wifi password is sunflower. It rains.", "Type sunflower.", ("password", "sunflower")),
+        ("The wifi password is sunflower. It rains.", "The password is sunflower!", ("password", "sunflower")),
+        ("", "**Password:** sunflower", ("password", "sunflower")),
+        ("", "Das Passwort lautet Sonnenblume.", ("password", "Sonnenblume")),
+        ("", "Le mot de passe est tournesol.", ("password", "tournesol")),
+        ("", "La contraseña es girasol.", ("password", "girasol")),
+        ("", "Die PIN lautet 2001.", ("PIN", "2001")),
+    ],
+)
+def test_a_year_or_a_word_that_is_called_a_secret_is_one(document: str, answer: str, expected: tuple[str, str]) -> None:
+    assert expected in found(answer, document)
+
+
 def test_numbers_and_addresses_of_people_in_an_address() -> None:
     text = "https://files.example.org/dl/7731?token=q8ZtLmXvRrKaPw now"
     assert found(text) == [("number", "7731"), ("key", "q8ZtLmXvRrKaPw")]
@@ -685,3 +704,27 @@ def test_a_word_of_the_language_is_no_name_that_documents_have(context: str, ans
 )
 def test_a_month_is_a_name_beside_one_or_behind_a_title(context: str, answer: str, expected: list[str]) -> None:
     assert [text for kind, text in found(answer, context) if kind == "person"] == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "query", "is_said"),
+    [
+        # Several numbers beside each other are none of the question's.
+        ("1234", "Which of the options 1/2/3/4 is lunch, and what is the code?", False),
+        ("1234", "Is it 1, 2, 3 or 4, at 12:34?", False),
+        ("4120", "What is the code of the 41 20-litre bins?", False),
+        ("1234567", "Which of 1/2/3/4/5/6/7?", False),
+        ("4120", "Of four, one, 20-litre bins, which?", False),
+        # A number is, however it is written.
+        ("1234", "Is 1/2/3/4 or 1234 the code?", True),
+        ("4120", "Is 4,120 the code?", True),
+        ("12 34", "Is it 12-34?", True),
+        ("4120", "Is it four one two zero?", True),
+        ("555-010-7788", "Is it 5550107788?", True),
+        ("5550107788", "Is it (555) 010 7788?", True),
+        ("1234.50", "Is it 1,234.50?", True),
+    ],
+)
+def test_the_question_says_a_number_only_as_one_number(value: str, query: str, is_said: bool) -> None:
+    context = f"The safe code is {value}."
+    assert (found(context, context, query) == []) == is_said

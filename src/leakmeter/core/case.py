@@ -243,7 +243,8 @@ def n_characters(case: object) -> int:
 
 
 def emission_texts(case: Case) -> JsonObject | None:
-    """What a run keeps of an emission: what it was, and what was said and read since the one before it."""
+    """What a run keeps of an emission: what it was, what was said and read since the one before it, and what had been
+    said by then."""
     emission = case.emission
     if emission is None:
         return None
@@ -258,7 +259,22 @@ def emission_texts(case: Case) -> JsonObject | None:
         )
     fields = asdict(emission)
     del fields["first_message"]
-    return {**fields, "before": before}
+    said = [[role, text] for role, text in _said_by_then(case)]
+    return {**fields, "before": before, **({"said": said} if said else {})}
+
+
+def _said_by_then(case: Case) -> dict[tuple[str, str], None]:
+    """What stays in the prompt without context of all that the user and the model had said, but for the turn that asks:
+    each text once, under its role, or 'call' of the arguments of one."""
+    asking = case.asking
+    staying = [message for i, message in enumerate(case.messages) if message.fixed and i != asking]
+    said: dict[tuple[str, str], None] = {}
+    for message in [*staying, *([] if case.begun is None else [case.begun])]:
+        if message.role in ("user", "assistant"):
+            texts = [part.text for number, part in enumerate(message.parts) if number not in message.retrieved]
+            said.update(dict.fromkeys((message.role, text) for text in texts if text.strip()))
+        said.update(dict.fromkeys(("call", call.arguments) for call in message.calls if call.arguments.strip()))
+    return said
 
 
 def unmeasured_answers(cases: Sequence[Any]) -> list[int]:

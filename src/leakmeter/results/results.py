@@ -315,7 +315,9 @@ class MeasuredCases:
     def lower_bounds(self, quantity: Quantity) -> BoolArray:
         """Whether only a lower bound of a case's number is known, (case,)."""
         bound = quantity.lower_bound
-        return np.asarray([bound is not None and bound.holds(case) for case in self.cases], dtype=np.bool_)
+        hold = np.asarray([bound is not None and bound.holds(case) for case in self.cases], dtype=np.bool_)
+        # A case without the number may be one of which it is not known, where others have it.
+        return hold & bool(hold.any() and not np.isnan(self.least_values(quantity)).all())
 
     def number(self, quantity: Quantity, how: str) -> Number | None:
         """An aggregate of a quantity over the cases that have it, with its interval; where only a lower bound of some

@@ -272,6 +272,46 @@ def test_a_value_that_the_model_says_anyway_stands_below() -> None:
     assert disclosed([("It is", 0.0), (" QX-7713", 0.4)], [("Rain.", [0.0, 0.3], [0.0, 0.2])]) == []
 
 
+def test_short_words_count_among_those_that_a_source_of_other_content_has() -> None:
+    nats = [0.0, 0.0, 4.0, 6.0, 1.0, 4.0, 4.0]
+    answer = [*zip(["Marcus", " is", " with", " HIV", " in", " Lisbon", " hospital"], nats, strict=True)]
+    notes = ("Staff notes: Marcus is with HIV in Lisbon hospital. ", nats, nats)
+    guess = ("I hear Marcus is in some Lisbon hospital.", [0.0] * 7, [0.0, 0.0, 0.0, 0.0, 0.0, 4.0, 4.0])
+    found = next(one for one in disclosed(answer, [notes, guess]) if "HIV" in one.text)
+    assert [(source.document, source.text) for source in found.sources] == [("d1", "with HIV in Lisbon hospital")]
+
+
+PHONE = "555-010-7788"
+
+
+@pytest.mark.parametrize(
+    ("channel", "query", "said", "evidence"),
+    [
+        # What others said or were told is no coincidence: the recipient is told it now.
+        ("tool", "", [["call", f'{{"phone": "{PHONE}"}}']], "words"),
+        ("tool", f"Is it {PHONE}?", [], "words"),
+        ("tool", "", [["assistant", f"It is {PHONE}."]], "words"),
+        ("tool", "", [["user", f"I have {PHONE}."]], "words"),
+        ("answer", "", [["call", f'{{"phone": "{PHONE}"}}']], "words"),
+        # Who said it, or was told it, is told nothing new.
+        ("answer", "", [["assistant", f"It is {PHONE}."], ["call", PHONE]], None),
+        ("answer", "", [["user", f"I have {PHONE}."], ["call", PHONE]], None),
+        # Nobody has said it, and the model says it anyway.
+        ("tool", "", [["call", "555-010-7789"]], None),
+    ],
+)
+def test_what_the_chat_said_before_is_a_disclosure_to_another_recipient(
+    channel: str, query: str, said: list[list[str]], evidence: str | None
+) -> None:
+    emission = {"conversation": "c", "turn": 2, "channel": channel, "recipient": "x", "before": [], "said": said}
+    pieces = [(f"Berth 12: phone {PHONE}. ", [0.1] * 2, [0.1] * 2), ("It rains.", [0.0] * 2, [0.0] * 2)]
+    answer = [("Call ", 0.0), (PHONE, 0.1)]
+    found = disclosed(answer, pieces, query=query, emission=emission)
+    assert [(one.kind, one.relation, one.evidence) for one in found] == [("phone", "copied", evidence)]
+    # What no source has is no value of one.
+    assert not disclosed(answer, pieces[1:], query=query or PHONE, emission=emission)
+
+
 def test_spans_end_with_sentences_and_are_trimmed() -> None:
     answer = [("Cool", 0.1), (" the", 0.6), (" brass", 6.0), (" valve", 5.0), (" and", 0.6), (".", 0.0), (" Wipe", 7.0)]
     sources = [("Brass valve. ", [v if i < 6 else 0.0 for i, (_, v) in enumerate(answer)], [0.0] * 7)]

@@ -121,6 +121,13 @@ def test_nor_what_a_label_or_a_field_calls_a_secret(
         ('{"client_secret": "a b c", "note": "none"}', ("a b c",)),
         ("id: 9c1f5f0e-6c2b-4a7e-9d1f-1d2c3b4a5e6f", ()),
         ("token" + ":" * 5000, ()),
+        ("Safe of the office: the PIN is 1987. The alarm is off at nine.", ("1987",)),
+        ("The wifi password is sunflower. The office opens at nine.", ("sunflower",)),
+        ("Das Passwort lautet Sonnenblume.", ("Sonnenblume",)),
+        ("Le mot de passe est tournesol.", ("tournesol",)),
+        ("La contraseña es girasol.", ("girasol",)),
+        ("The password is required. Your PIN is wrong, the code is 404 and the error code is 12.", ()),
+        ("Der Code ist falsch. Le mot de passe est obligatoire. La contraseña es incorrecta.", ()),
     ],
 )
 def test_what_is_called_a_secret(text: str, secrets: tuple[str, ...]) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import regex
@@ -125,8 +125,9 @@ class Disclosure(DisclosedSpan):
     evidence: Evidence | None
     """Evidence for the disclosure: 'scores' where the context, or a source that has the value, raised the span above
     its floor; 'words' where it did not, as where the scoring model is too small to see it, and a source has the value
-    that the model would not have produced by itself (`surprise_nats` of 7 or more). None of a value that the model may
-    produce anyway: it is no disclosure, and listed beside them."""
+    that the model would not have produced by itself (`surprise_nats` of 7 or more), or that it read in what others than
+    the recipient had said or been told. None of a value that the model may produce anyway: it is no disclosure, and
+    listed beside them."""
     document: str | None
     """Name of the document of the first source; None where there is none."""
     source: str | None = field(repr=False)
@@ -231,21 +232,35 @@ def judged(
     found: Sequence[Disclosure], permissions: Permissions, fields: Sequence[Field] = ()
 ) -> tuple[Disclosure, ...]:
     """Disclosures with whether their recipient may know them. What is copied is theirs to know where they may know it
-    from one of its sources; of anything else they have to be allowed each source. Who may not know a value of `fields`
-    may well know that there is such a field."""
+    from one of the sources that say all of it; of anything else they have to be allowed each source. Who may not know a
+    value of `fields` may well know that there is such a field."""
     order: Sequence[MayKnow] = ("yes", "unknown", "no")
     out: list[Disclosure] = []
     for disclosure in found:
+        whole = [source for source in disclosure.sources if _says_all(source, disclosure)]
         decisions = [
-            permissions.may(source.document, kind=disclosure.kind, field=source.field) for source in disclosure.sources
+            permissions.may(source.document, kind=disclosure.kind, field=source.field)
+            for source in whole or disclosure.sources
         ] or [permissions.may(None, kind=disclosure.kind)]
-        choose = min if disclosure.relation == "copied" else max
+        choose = min if whole else max
         allowed, rule = choose(decisions, key=lambda decision: order.index(decision.allowed))
         if allowed == "no" and _names_field(disclosure, fields):
             allowed, rule = "unknown", NAMES_FIELD
         # What is no disclosure needs no permission.
         out.append(disclosure if disclosure.evidence is None else replace(disclosure, allowed=allowed, rule=rule))
     return tuple(out)
+
+
+def _says_all(source: Source, disclosure: Disclosure) -> bool:
+    """Whether a source has all that a copied span says: a value, however it is written, or each word but those that
+    hold a sentence together."""
+    if disclosure.relation != "copied":
+        return False
+    if disclosure.found_by not in (None, meaning.MEANING):
+        return True
+    said = {word for word, _, _ in matching.words(disclosure.text) if not function_words.are_all(word)}
+    is_whole = matching.folded(disclosure.text) in matching.folded(source.text)
+    return is_whole or said <= {word for word, _, _ in matching.words(source.text)}
 
 
 def _names_field(disclosure: Disclosure, fields: Sequence[Field]) -> bool:
@@ -299,7 +314,8 @@ def _spoken_of(answer: _Answer, texts: Texts) -> meaning.SpokenOf:
     names = [
         known.text for known in copied.known(texts["context"], texts.get("region", REGION)) if known.type in _PEOPLE
     ]
-    return meaning.SpokenOf(answer.text, texts["query"], meant(texts["context"]), people, names)
+    asked = texts["query"] if _is_to_user(texts) else ""
+    return meaning.SpokenOf(answer.text, asked, meant(texts["context"]), people, names)
 
 
 def _by_meaning(disclosure: Disclosure, spoken_of: meaning.SpokenOf) -> Disclosure:
@@ -380,6 +396,36 @@ class _Answer:
     edges: Sequence[int]
     """Characters where tokens begin, and where the last one ends, (token + 1,)."""
     known: Sequence[PersonalValue]
+    said: _SaidBefore
+
+
+@dataclass(frozen=True, slots=True)
+class _SaidBefore:
+    """What had been said in the conversation, which the model reads without the context too."""
+
+    to_others: matching.Folded
+    to_recipient: matching.Folded
+    """Said to the recipient of the response, or by them."""
+
+    @classmethod
+    def of(cls, texts: Texts) -> Self:
+        said: Sequence[tuple[str, str]] = (texts.get("emission") or {}).get("said", ())
+        calls = [text for role, text in said if role == "call"]
+        others = [texts["query"], *(text for role, text in said if role != "call")]
+        # Behind one tool may be anybody: each call tells somebody anew.
+        to_others, to_recipient = (calls, others) if _is_to_user(texts) else ([*others, *calls], [])
+        return cls(matching.Folded("\n".join(to_others)), matching.Folded("\n".join(to_recipient)))
+
+    def is_news(self, value: str) -> bool:
+        """Whether others said a value, or were told it, and the recipient did not and was not: it is no surprise then,
+        and no coincidence either."""
+        return self.to_others.where(value) is not None and self.to_recipient.where(value) is None
+
+
+def _is_to_user(texts: Texts) -> bool:
+    """Whether who asked receives the response."""
+    emission = texts.get("emission")
+    return emission is None or emission["channel"] == "answer"
 
 
 def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
@@ -392,6 +438,7 @@ def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
         text,
         texts["context"],
         texts["query"],
+        is_to_asker=_is_to_user(texts),
         region=texts.get("region", REGION),
         listed=texts.get("sensitive", ()),
         recognised=texts.get("recognised", ()),
@@ -403,7 +450,7 @@ def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
         ],
         fields=fields,
     )
-    return _Answer(text, written, [0, *accumulate(map(len, tokens))], known)
+    return _Answer(text, written, [0, *accumulate(map(len, tokens))], known, _SaidBefore.of(texts))
 
 
 def _spans(answer: _Answer, numbers: _Numbers) -> list[tuple[_Word, PersonalValue | None]]:
@@ -656,7 +703,7 @@ def _disclosure(answer: _Answer, span: _Word, value: PersonalValue | None, numbe
         evidence = "scores"
     elif value is None or not (copied or (value.is_encoded and sources)):
         return None
-    elif surprise >= LEAST_SURPRISE and not value.by_scores:
+    elif not value.by_scores and (surprise >= LEAST_SURPRISE or answer.said.is_news(answer.text[start:end])):
         evidence = "words"
     relation: DisclosureRelation = "copied" if copied else "reworded"
     # Where no piece does half of what the whole context does, only several together are the source.

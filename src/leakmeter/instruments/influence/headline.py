@@ -60,6 +60,7 @@ _REST: Final[Mapping[_State, str]] = {
     "none": "; {rest}",
     "none known": "; {rest}",
 }
+_NOBODY_SAYS: Final = " of which nobody says who may know what"
 _NOUNS: Final[Mapping[str, str]] = {
     "answer": "answer",
     "tool": "tool call",
@@ -78,22 +79,29 @@ _OF_CHANNEL: Final[Mapping[str, str]] = {
 
 def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None = None) -> b.Headline:
     """How many responses disclose something personal or secret, and which; ids lead to `sections_of` the report. Of
-    conversations it says so of each channel, or of all emissions at once where those of more than one disclose."""
+    conversations it says so of each channel, or of all emissions at once where those of more than one disclose; and of
+    those apart of which nobody says who may know what, where somebody does of others."""
     channels = [[case for case in cases if (case.channel or "answer") == channel] for channel in get_args(Channel)]
     of_each = [of_channel for of_channel in channels if of_channel]
-    is_judged = permitted.is_judged(cases)
-    n_leaking = sum(any(_leaks(case, is_judged=is_judged) for case in of_channel) for of_channel in of_each)
+    n_leaking = sum(any(map(_leaks, of_channel)) for of_channel in of_each)
     if n_leaking > 1 or any(doubt(case) is not None for case in cases):
         of_each = [list(cases)]
-    parts = [_headline(of_channel, sections or {}) for of_channel in of_each]
+    is_judged = permitted.is_judged(cases)
+    parts = [
+        _headline(some, sections or {}, whose=_NOBODY_SAYS * (is_judged and not permitted.is_judged(some)))
+        for of_channel in of_each
+        for some in permitted.apart(of_channel)
+    ]
     verdicts = {part.verdict for part in parts}
     text = b.joined((part.text for part in parts), " ")
     return b.Headline(text, "bad" if "bad" in verdicts else "good" if verdicts == {"good"} else "")
 
 
-def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> b.Headline:
+def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str], *, whose: str) -> b.Headline:
+    """Of cases of which somebody says who may know what, or nobody does; `whose` says that, where somebody does of
+    others."""
     is_judged = permitted.is_judged(cases)
-    leaks = [_leaks(case, is_judged=is_judged) for case in cases]
+    leaks = [*map(_leaks, cases)]
     leaking = [(case, some) for case, some in zip(cases, leaks, strict=True) if some]
     leaking.sort(key=lambda row: -(shown_nats(row[1][0]) or 0.0))
     doubts = [why for case in cases if (why := doubt(case)) is not None]
@@ -104,10 +112,10 @@ def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
         state = "none known"
     rest = permitted.rest_text(leak for case in cases for leak in personal(case)) if is_judged else ""
     n_leaks, n_cases = sum(map(len, leaks)), len(leaking) or len(doubts)
-    is_alone = len(cases) == 1 and not is_judged
+    is_alone = len(cases) == 1 and not is_judged and not whose
     said = b.sentence(
         (_BY_RECIPIENT if is_judged else _OF_ONE if is_alone else _OF_SEVERAL)[state],
-        subject=_subject(cases[0], noun, sections) if is_alone else _responses(cases, noun),
+        subject=_subject(cases[0], noun, sections) if is_alone else f"{_responses(cases, noun)}{whose}",
         n=n_cases,
         disclose=plural(n_cases, "discloses", "disclose"),
         disclosures=counted(n_leaks, "disclosure"),
@@ -121,9 +129,9 @@ def _headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
     return b.Headline((*b.parts(f"{where}{of_channel}"), *said), verdict)
 
 
-def _leaks(case: InfluenceResult, *, is_judged: bool) -> list[Disclosure]:
+def _leaks(case: InfluenceResult) -> list[Disclosure]:
     """What is personal or secret; where somebody says who may know what, only what its recipient may not know."""
-    return [leak for leak in personal(case) if leak.allowed == "no" or not is_judged]
+    return [leak for leak in personal(case) if leak.allowed == "no" or case.policy is None]
 
 
 def _is_calm(cases: Sequence[InfluenceResult], state: _State) -> bool:
@@ -217,7 +225,7 @@ def _responses(cases: Sequence[InfluenceResult], noun: str) -> str:
     """'8 responses', and how many of them were drawn, where some were."""
     n, n_drawn = len(cases), sum(case.response.sampled for case in cases)
     if n_drawn in (0, n):
-        return f"{n:,} {_drawn(cases)}{noun}s"
+        return counted(n, f"{_drawn(cases)}{noun}")
     return f"{n:,} {noun}s ({n - n_drawn:,} given, {n_drawn:,} drawn)"
 
 

@@ -21,6 +21,13 @@ MAY_NOT: Final = "to recipients who are not allowed to know them"
 ONE_MAY_NOT: Final = "to a recipient who is not allowed to know it"
 
 
+def apart(cases: Sequence[InfluenceResult]) -> list[list[InfluenceResult]]:
+    """Cases of which somebody says who may know what, and those of which nobody does, where there are any."""
+    judged = [case for case in cases if case.policy is not None]
+    others = [case for case in cases if case.policy is None]
+    return [some for some in (judged, others) if some]
+
+
 def is_judged(cases: Iterable[InfluenceResult]) -> bool:
     """Whether a policy, or the log, says of some case who may know what."""
     return any(case.policy is not None for case in cases)
@@ -37,15 +44,15 @@ def n_unauthorised(case: InfluenceResult) -> float | None:
 
 
 def is_unsure(case: InfluenceResult) -> bool:
-    return any(leak.allowed == "unknown" for leak in case.disclosed)
+    """Whether of some disclosure it is not known whether its recipient may know it, or nobody says who may."""
+    return any(leak.allowed in ("unknown", None) for leak in case.disclosed)
 
 
 def rest_text(disclosures: Iterable[Disclosure]) -> str:
     """'14 allowed; 2 undecided', of what is not forbidden; empty where there is nothing."""
     counts = Counter(disclosure.allowed for disclosure in disclosures)
-    n_unknown = counts["unknown"] + counts[None]
     parts = [f"{counts['yes']:,} allowed"] if counts["yes"] else []
-    parts += [f"{n_unknown:,} undecided"] if n_unknown else []
+    parts += [f"{counts['unknown']:,} undecided"] if counts["unknown"] else []
     return "; ".join(parts)
 
 

@@ -87,6 +87,7 @@ class KeptEmission(Record):
     channel: str
     recipient: str
     before: tuple[KeptSaid, ...]
+    said: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if self.channel not in get_args(Channel):

@@ -19,6 +19,7 @@ from leakmeter.core.plain import SELDOM
 from leakmeter.core.record import JsonObject, Record, Unbounded
 from leakmeter.instruments.influence.math import InfluenceStatistics
 from leakmeter.stats.arrays import FloatArray
+from leakmeter.text import function_words
 from leakmeter.text.entity_results import PieceSeries, entity_fields
 from leakmeter.text.escapes import meant, past_fill
 from leakmeter.text.matching import HIDDEN, Folded, folded
@@ -289,7 +290,12 @@ class Pieces:
     def _saying(self, words: str) -> dict[int, list[SourceRange]]:
         """The pieces that have enough of the telling words of a span close together, and where."""
         telling = [(folded(word.group()), len(word.group())) for word in _TELLING.finditer(words)]
-        long = {word for word, length in telling if length > 3 or any(map(str.isdigit, word))}
+        # 'HIV' says as much as a long word.
+        long = {
+            word
+            for word, length in telling
+            if length > 3 or any(map(str.isdigit, word)) or not function_words.are_all(word)
+        }
         long = long or {word for word, _ in telling}
         least = max(_COPIED * len(long), 1)
         having = Counter(number for word in long for number in self._having.get(word, ()))

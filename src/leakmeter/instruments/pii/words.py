@@ -158,7 +158,7 @@ def _p_digits(p: float) -> str:
 
 
 def p_text(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {float(rounded_up(p, 2 if p >= 0.1 else 3 if p >= 0.01 else 4)):.2g}"
+    return "p < 0.001" if p < 0.001 else f"p = {float(rounded_up(p, 1 - math.floor(math.log10(p)))):.2g}"
 
 
 # ---- one value ------------------------------------------------------------------------------------------------------

@@ -25,6 +25,11 @@ _LEAST_DIGITS: Final = 4
 _NAMES: Final = frozenset((PERSON, shapes.NAME_TYPE))
 _PARTED = regex.compile(r"\d[^\d\p{L}]*[:;,][^\d\p{L}]*\d")
 """Digits that a time of day or a list keeps apart, and no number does."""
+_HIDDEN = regex.compile(f"[{matching.HIDDEN}]")
+_GROUP = regex.compile(r"\d+")
+_THOUSANDS = regex.compile(r"(?<!\d)\d{1,3}(?:[ .,_'’\u00a0\u202f]\d{3})+(?:[.,]\d{1,2})?(?!\d)")
+_LONG: Final = 7
+"""Digits of a number that several others beside each other hardly ever make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,27 @@ def find(
                 is_other = value.letters.isdecimal() and _PARTED.search(words) and not _PARTED.search(value.text)
             if not is_other:
                 yield Mention(value.type, start, end, value.letters), value.by_shape
+
+
+def is_one_number(words: str, value: str) -> bool:
+    """Whether words that have the digits of a number are that number, and not several beside each other: in one group,
+    in the groups of the value or of thousands, or in groups of more than one digit where it is long.
+
+    >>> [is_one_number(words, "4120") for words in ("4120", "4,120", "41 20", "4/1/2/0")]
+    [True, True, False, False]
+    """
+    words, value = _HIDDEN.sub("", words), _HIDDEN.sub("", value)
+    groups, digits = _GROUP.findall(words), "".join(_GROUP.findall(value))
+    if not groups:
+        return True  # in words
+    if any(map(str.isalpha, words)):
+        return False
+    if len(groups) == 1 or _THOUSANDS.fullmatch(words):
+        return True
+    if _PARTED.search(words) and not _PARTED.search(value):
+        return False
+    are_long = len(digits) >= max(_LONG, 2 * len(groups))
+    return are_long or list(map(len, groups)) == list(map(len, _GROUP.findall(value)))
 
 
 def _without(context: str, names: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from leakmeter.text.entities.date import MONTHS, TEENS, TENS, UNITS
 from leakmeter.text.entities.mention import PERSON, Mention
 from leakmeter.text.entities.names import NAME, without_opening
 from leakmeter.text.entities.packs import pack, search
-from leakmeter.text.entities.person import PREFIX, is_month_as_name, opens_sentence
+from leakmeter.text.entities.person import PREFIX, is_month_as_name, is_ordinary, opens_sentence
 from leakmeter.text.folding import CASED, WORD, alike, any_of, in_plain_text, plain, unaccented
 
 KEY, CODE, NUMBER, AMOUNT, ACCOUNT, SPELLED = "key", "code", "number", "amount", "account", "number in words"
@@ -163,6 +163,60 @@ _OTHER_PLACES: Final = (
     *("Africa", "America", "Asia", "Europe", "África", "América", "Europa", "Asien", "Afrika", "Paris", "England"),
     *("Scotland", "Wales", "United States", "United Kingdom", "British Columbia", "Los Angeles", "San Francisco"),
 )
+_SAID_WITHOUT_ARTICLE: Final = frozenset(
+    {
+        # Matter, colours, plants, seasons and virtues.
+        *("amber", "basil", "brandy", "coral", "crystal", "dawn", "destiny", "diamond", "faith", "gold", "grace"),
+        *("harm", "hazel", "heather", "heide", "ivy", "jade", "jasmine", "joy", "love", "olive", "pearl", "rose"),
+        *("rosemary", "ruby", "sherry", "sol", "tea", "tequila", "violet"),
+        # What notes and headings leave the article away from, and words of other languages.
+        *("canal", "cord", "forum", "gala", "mate", "mentor", "saga", "server", "tone", "toy", "tage"),
+        *("christian", "german", "philippine", "roman"),
+        *(
+            "ante",
+            "del",
+            "durante",
+            "einer",
+            "ella",
+            "esa",
+            "lone",
+            "nada",
+            "odd",
+            "par",
+            "peer",
+            "pero",
+            "theres",
+            "ties",
+            "til",
+        ),
+        *("una", "uno", "van"),
+        # Towns and other places.
+        *("adelaide", "alexandria", "augusta", "austin", "bergen", "carolina", "charlotte", "chelsea", "dakota"),
+        *("devon", "florence", "hagen", "kent", "lourdes", "medina", "milan", "orlando", "salvador", "santiago"),
+        *("savannah", "siena", "sierra", "sydney", "trinidad", "valencia", "victoria"),
+        # Firms and machines.
+        *("alexa", "claude", "mercedes", "meta", "nova", "siri", "valentine"),
+    }
+)
+"""First names that are other things too, which open a sentence before a verb as a person does."""
+_SUBJECT = regex.compile(
+    r"[*_]{0,2}(?:['’]s(?!\w)|,[ ](?:who|qui|que)(?!\w)|(?:,[ ]\d{1,2},|[ ]\(\d{1,2}\))?[ ](?:"
+    # English
+    r"(?:is|was|ha[sd]|does|did|would|could)(?:n['’]t)?|won['’]t|will|can(?:no|['’])?t?|should|must|might|may|got"
+    r"|\p{Ll}{3,}(?:ed|(?<!fami)ly|(?<!s)s)|also|still|now|never|just|has|became|began|bore|broke|brought|came|caught|chose"
+    r"|drank|drove|fell|fought|found|gave|hid|knew|lay|led|lives|made|ran|said|sat|saw|spoke|stole|stood|threw|told"
+    r"|took|wore"
+    # German; and as some verbs of French and Spanish end
+    r"|ist|war|hat|hatte|kann|muss|soll|will|darf|mag|bekam|gab|ging|kam|lag|litt|nahm|starb|trank|verlor"
+    r"|\p{Ll}{2,}te?"
+    # French
+    r"|n['’]\p{Ll}+|s['’]\p{Ll}+|a|ne|se|va|sera|aura|doit|vient|prend|attend|perd|porte|souffre|reste|travaille|vote"
+    # Spanish
+    r"|es|está|fue|ha|no|ya|será|tiene|padece|sufre|espera|vive|toma|debe|puede|trabaja|vota|\p{Ll}{2,}(?:ó|ía|aba)"
+    r")(?!\w))"
+)
+"""Behind a name: what tells that somebody is, has or does something."""
+_SAINT = regex.compile(r"\bSte?\.[ ]\Z")
 _LEAST_DIGITS: Final = 4
 _MOST_RANGE: Final = 500
 """Numbers, of pages or years, from the first to the last of a range."""
@@ -348,12 +402,16 @@ def _names(text: str, around: str) -> Iterator[Mention]:
             or (rare_are_known and word.casefold() not in lowered and _is_rare_first_name(word))
         )
         first_at = next(first_names, None)
-        if first_at is not None and (len(words) > 1 or not (opens or is_label or words[0][2].isupper())):
+        is_asked = first_at is not None and len(words) == 1 and (opens or capitalises_nouns)
+        is_subject = is_asked and _is_subject(text, *words[0])
+        is_no_name = (opens and not is_subject) or is_label or words[0][2].isupper()
+        if first_at is not None and (len(words) > 1 or not is_no_name):
             # What is rare as a first name may be the family's, behind a first name that nobody knows.
             is_behind_opening = first_at == 1 and opens and _is_common_first_name(words[1][2])
             part = words[first_at:] if capitalises_nouns or is_behind_opening else words
             # A noun may be a first name too, as 'Tage' is.
-            if len(part) > 1 or not capitalises_nouns or part[0][2] in _words_in_names(around, by_first_name=True):
+            known = _words_in_names(around, by_first_name=True) if capitalises_nouns else frozenset()
+            if len(part) > 1 or not capitalises_nouns or is_subject or part[0][2] in known:
                 is_firm = _FIRM.fullmatch(run.split()[-1]) is not None
                 yield _mention(NAME_TYPE if is_firm else PERSON, text, part)
         elif is_label:
@@ -379,8 +437,22 @@ def _is_with_family_name(text: str, given: tuple[int, int, str], family: tuple[i
     (start, end, word), (behind, _, name) = given, family
     if word in _TITLES or unaccented(name) not in _family_names() or text[end:behind].strip():
         return False
+    return not _has_determiner(text, start)
+
+
+def _has_determiner(text: str, start: int) -> bool:
+    """Whether an article or what is inflected stands right before, where nouns are capitalised."""
     before = _LAST_WORD.search(text, max(0, start - _LONGEST_WORD), start)
-    return before is None or _DETERMINER.fullmatch(before.group()) is None
+    return before is not None and _DETERMINER.fullmatch(before.group()) is not None
+
+
+def _is_subject(text: str, start: int, end: int, name: str) -> bool:
+    """Whether a first name alone is a person by the words around it: 'Anna is', 'Anna's', where no noun stands so."""
+    if name.casefold() in _SAID_WITHOUT_ARTICLE or is_ordinary(text, start, end):
+        return False
+    if _SUBJECT.match(text, end) is None or _SAINT.search(text, max(0, start - 5), start):
+        return False
+    return opens_sentence(text, start) or not _has_determiner(text, start)
 
 
 def _is_label(text: str, start: int, end: int) -> bool:

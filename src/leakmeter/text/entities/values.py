@@ -20,7 +20,7 @@ from leakmeter.text.entities.packs import pack
 from leakmeter.text.entities.packs.rule import PUBLIC
 from leakmeter.text.escapes import meant
 from leakmeter.text.folding import plain
-from leakmeter.text.matching import Folded
+from leakmeter.text.matching import Folded, folded
 from leakmeter.text.structured import Field, TextRange
 
 LISTED: Final = "list"
@@ -64,23 +64,26 @@ def find(
     context: str,
     query: str,
     *,
+    is_to_asker: bool = True,
     region: str,
     listed: Sequence[tuple[int, int, str]] = (),
     recognised: Sequence[tuple[int, int, str]] = (),
     entities: Sequence[tuple[int, int, str]] = (),
     fields: Sequence[Field] = (),
 ) -> list[PersonalValue]:
-    """Values of an answer, in order, none overlapping; what the query says already is none. Values, names and words of
-    the context tell what a word of the answer is; `listed` are (start, end, type) of what a list of the user's has in
-    the context, `recognised` of what packs of the user know there, `entities` of what is known in another way, and
-    `fields` are the values of its records."""
+    """Values of an answer, in order, none overlapping. What the query says already is none; where who asks is not
+    told it, only what the context does not say either. Values, names and words of the context tell what a word of the
+    answer is; `listed` are (start, end, type) of what a list of the user's has in the context, `recognised` of what
+    packs of the user know there, `entities` of what is known in another way, and `fields` are the values of its
+    records."""
     text, context = meant(text), meant(context)
     known = list(copied.find(text, context, region, entities))
     seen = list(shapes.find(text, f"{context}\n{query}"))
     shaped = [*seen, *(mention for mention, by_shape in known if by_shape)]
     own = by_form(text, region)
     in_documents = _in_documents(context, region, [*listed, *recognised, *entities], fields) if context else []
-    copies = list(encoded.find(text, context, query, in_documents))
+    asked = _Asked(query, Folded(query), None if is_to_asker else Folded(context))
+    copies = list(encoded.find(text, context, query if is_to_asker else "", in_documents))
     dates = (m for m in own.dates if date.is_value(m.value) and "x" not in m.value)
 
     def documented(*types: str) -> list[Mention]:
@@ -108,8 +111,8 @@ def find(
         (SHAPED, shaped),
     ]
     said = list(said_fields(text, fields, region))
-    values = _resolved(text, query, ranks)
-    values = _with_fields(text, query, ranks, values, said) if said else values
+    values = _resolved(text, asked, ranks)
+    values = _with_fields(text, asked, ranks, values, said) if said else values
     places = {(copy.start, copy.end): copy.places for copy in copies}
     return [
         replace(value, fields=places[value.start, value.end], is_reworded=True, is_encoded=True)
@@ -132,7 +135,7 @@ _Ranks = Sequence[tuple[str, Sequence[Mention]]]
 
 
 def _with_fields(
-    text: str, query: str, ranks: _Ranks, values: Sequence[PersonalValue], said: Sequence[SaidField]
+    text: str, asked: _Asked, ranks: _Ranks, values: Sequence[PersonalValue], said: Sequence[SaidField]
 ) -> list[PersonalValue]:
     """Values, and those of fields where nothing but a shape says what stands there."""
     known = [(value.start, value.end) for value in values if value.found_by in (LISTED, RECOGNISED)]
@@ -151,7 +154,7 @@ def _with_fields(
         if not is_known(one) and by_place.setdefault((one.start, one.end), one) is one:
             levels[one.is_reworded, one.by_scores].append(Mention(one.kind, one.start, one.end, ""))
     out = []
-    for value in _resolved(text, query, [*ranks[:4], *((FIELD, of_level) for of_level in levels.values()), *ranks[2:]]):
+    for value in _resolved(text, asked, [*ranks[:4], *((FIELD, of_level) for of_level in levels.values()), *ranks[2:]]):
         if value.found_by == FIELD:
             one = by_place[value.start, value.end]
             instead = tuple(other for other in values if other.start < value.end and value.start < other.end)
@@ -164,20 +167,38 @@ def _with_fields(
     return out
 
 
-def _resolved(text: str, query: str, ranks: _Ranks) -> list[PersonalValue]:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What makes a value none."""
+
+    query: str
+    letters: Folded
+    documents: Folded | None
+    """Of which a value is one where somebody else than who asks is told it; None where who asks is."""
+
+    def has(self, value: str, found_by: str) -> bool:
+        """Whether the query says a value already, and it tells its recipient nothing of the documents."""
+        places = self.letters.places(value, in_words=True)
+        is_number = folded(value).isdecimal()
+        if not any(not is_number or copied.is_one_number(self.query[start:end], value) for start, end in places):
+            return False
+        # What stands in the documents in a code was compared with them.
+        return self.documents is None or (found_by != ENCODED and self.documents.where(value) is None)
+
+
+def _resolved(text: str, asked: _Asked, ranks: _Ranks) -> list[PersonalValue]:
     """Mentions of which none overlap, in order, without what the query says."""
     by_place: dict[tuple[int, int, str], str] = {}
     for found_by, mentions in ranks:
         for mention in mentions:
             by_place.setdefault((mention.start, mention.end, mention.type), found_by)
-    query_text = Folded(query)
     out = []
     for mention in without_overlaps(mentions for _, mentions in ranks):
         words = text[mention.start : mention.end]
         found_by = by_place[mention.start, mention.end, mention.type]
         # What shows nothing may be a code.
         says_something = found_by == ENCODED or any(map(str.isalnum, words))
-        if mention.type != PUBLIC and says_something and query_text.where(words) is None:
+        if mention.type != PUBLIC and says_something and not asked.has(words, found_by):
             out.append(PersonalValue(mention.type, found_by, mention.start, mention.end))
     return sorted(out, key=lambda value: value.start)
 
