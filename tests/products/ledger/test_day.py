@@ -484,11 +484,17 @@ def test_a_turn_that_comes_after_a_later_one_is_left_out_with_the_reason(ledger:
 
 
 @pytest.mark.parametrize("of", ["document", "trace"])
-def test_what_is_forgotten_is_recognised_in_no_later_turn(ledger: Ledger, of: str) -> None:
-    first, _ = chat()
+@pytest.mark.parametrize("n_logs", [1, 2])
+def test_what_is_forgotten_is_recognised_in_later_turns_of_its_own_log_alone(
+    ledger: Ledger, of: str, n_logs: int
+) -> None:
+    first, second = chat()
     added(ledger, [first])
-    forget(ledger, {"document": "file-7", "trace": first.trace_id}[of])
+    told = forget(ledger, {"document": "file-7", "trace": first.trace_id}[of])
     assert ledger.rows("turns") == []
+    assert any(sentence.startswith("Later turns that repeat a document") for sentence in told.left)
+    added(ledger, [first, second] if n_logs == 1 else [second])
+    assert ("file-7" in {document for document, _ in Book(ledger).documents}) == (n_logs == 1)
 
 
 def test_a_ledger_without_turns_goes_on(ledger: Ledger) -> None:

@@ -393,6 +393,11 @@ def _left(book: Book, removed: _Gone, wanted: _Wanted, unsure: Set[str]) -> tupl
         sentences.append(
             "Answers that disclosed it were already given; the ledger no longer knows what they disclosed."
         )
+    if removed.contents:
+        sentences.append(
+            "Later turns that repeat a document of which nothing is left count it only if the log of the turn that "
+            "retrieved it is added with them."
+        )
     sentences += [
         "The added logs are unchanged; further answers with it add it again.",
         "Earlier pages, exports and copies of the ledger are unchanged.",
