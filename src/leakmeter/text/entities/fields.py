@@ -110,7 +110,7 @@ def _find(answer: str, fields: Sequence[Field], region: str) -> Iterator[SaidFie
         if letters in text.letters and _is_telling(letters, same):
             for start, end in _places(text, answer, same[0], numbers):
                 copied.setdefault((kind, letters), []).append((start, end))
-                weak = _is_weak(letters, same[0])
+                weak = is_weak(same[0].text)
                 yield _said(start, end, same, is_reworded=False, by_scores=weak)
     # An answer may say a value as it is, and again in another form.
     others = [(group, copied.get(name, ())) for name, group in groups.items()]
@@ -133,13 +133,15 @@ def _is_telling(letters: str, fields: Sequence[Field]) -> bool:
     return any(not said <= {folded(word) for word in parts_of(field.key)} for field in fields)
 
 
-def _is_weak(letters: str, field: Field) -> bool:
+def is_weak(text: str) -> bool:
+    """Whether many texts say a value, so that only scores can tell where it came from."""
+    letters = folded(text)
     if letters.isdecimal():
         return len(letters) < _LEAST_DIGITS
     if len(letters) < _LEAST_LETTERS:
         return True
     # One word, and no name.
-    return len(words(field.text)) == 1 and letters.isalpha() and _is_ordinary(field.text.strip())
+    return len(words(text)) == 1 and letters.isalpha() and _is_ordinary(text.strip())
 
 
 def _is_ordinary(word: str) -> bool:
