@@ -6,11 +6,12 @@ Time is counted in steps of the interpreter, so that no clock is asked.
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -297,8 +298,8 @@ def conversation(n: int) -> LoggedAnswer:
 
 def test_long_conversations_take_a_time_in_proportion_to_their_length() -> None:
     def remembered(n: int) -> Callable[[], object]:
-        answer, turns = conversation(n), Turns()
-        turns.whole(answer)
+        answer, turns = conversation(n), Turns(Keys(b"k" * 32))
+        turns.look(answer)
         later = replace(answer, documents=answer.documents[: n // 2])
         return lambda: turns.whole(later)
 
@@ -308,11 +309,11 @@ def test_long_conversations_take_a_time_in_proportion_to_their_length() -> None:
 
 def test_a_log_of_conversations_is_not_held_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leakmeter.products.ledger.turns.MOST_PLACES", 50)
-    turns = Turns()
+    turns = Turns(Keys(b"k" * 32))
     for number in range(20):
         messages = (LoggedMessage("user", f"{number} {RAIN}"),)
         places = tuple(DocumentPlace(0, i, i + 1) for i in range(10))
-        turns.whole(replace(conversation(1), messages=messages, documents=(LoggedDocument("a", "a", "x", places),)))
+        turns.look(replace(conversation(1), messages=messages, documents=(LoggedDocument("a", "a", "x", places),)))
     assert sum(map(len, turns._held.values())) == 50
 
 
@@ -339,6 +340,42 @@ def test_answers_under_one_id_are_all_accounted_for(tmp_path: Path) -> None:
     assert again.problems[0] == (
         "log.jsonl, line 2: another answer has the same trace and span; give each answer ids of its own"
     )
+
+
+def other_of(answer: LoggedAnswer) -> dict[str, LoggedAnswer]:
+    """The same answer, under the same ids, to somebody else, to another question, and of another document."""
+    asked = logged(1, {"weather": RAIN}, "Rome", query="Where does he have it?")
+    return {
+        "recipient": replace(answer, recipient="reader-2"),
+        "question": asked,
+        "document": logged(1, {"file-7": "Mr Davit Sorokin was in Rome."}, "Rome"),
+        "more documents": logged(1, {"weather": RAIN, "file-7": "Mr Davit Sorokin was in Rome."}, "Rome"),
+        "found more": replace(answer, documents=(*answer.documents, replace(answer.documents[0], content_hash="0"))),
+    }
+
+
+@pytest.mark.parametrize("what", ["recipient", "question", "document", "more documents", "found more"])
+@pytest.mark.parametrize("logs", [[2], [1, 1]], ids=["one log", "two logs"])
+def test_an_answer_to_another_recipient_or_prompt_is_another_one(tmp_path: Path, what: str, logs: list[int]) -> None:
+    one = logged(1, {"weather": RAIN}, "Rome")
+    both, problems, n_added = [one, other_of(one)[what]], list[str](), 0
+    ledger = Ledger(tmp_path / "ledger", Keys(b"k" * 32))
+    for n in logs:
+        done = add(ledger, both[:n], KeptModel(Echo()))
+        both, problems, n_added = both[n:], [*problems, *done.problems], n_added + done.n_added
+    assert n_added == 1
+    assert [problem.partition(": ")[2] for problem in problems] == [
+        "another answer has the same trace and span; give each answer ids of its own"
+    ]
+
+
+def test_answers_of_a_ledger_without_prompts_are_known_by_text_and_recipient(tmp_path: Path) -> None:
+    ledger, one = Ledger(tmp_path / "ledger", Keys(b"k" * 32)), logged(1, {"weather": RAIN}, "Rome")
+    add(ledger, [one], KeptModel(Echo()))
+    with closing(sqlite3.connect(ledger.file)) as opened, opened:
+        opened.execute("DROP TABLE prompts")
+    done = add(Ledger(ledger.path, ledger.keys), [one, other_of(one)["recipient"]], KeptModel(Echo()))
+    assert (done.n_known, len(done.problems)) == (1, 1)
 
 
 def batch(custom_id: str, *parts: str) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,16 @@ def read(path: Path, **options: Any) -> tuple[TraceReader, list[LoggedAnswer | R
 def logged(path: Path, *lines: str | bytes) -> Path:
     path.write_bytes(b"\n".join(line if isinstance(line, bytes) else line.encode() for line in lines) + b"\n")
     return path
+
+
+def test_a_log_is_read_anew_unless_it_is_a_pipe(tmp_path: Path) -> None:
+    path = logged(tmp_path / "log.jsonl", *GOOD, "no record")
+    reader, found = read(path, absent_documents="leave-out", recipient="recipient")
+    again = reader.anew()
+    assert (reader.is_repeatable, again.n_answers) == (True, 0)
+    assert list(again) == found
+    os.mkfifo(tmp_path / "pipe")
+    assert [TraceReader(source).is_repeatable for source in ("-", tmp_path / "pipe", [path, "-"])] == [False] * 3
 
 
 BAD: tuple[str | bytes, ...] = (

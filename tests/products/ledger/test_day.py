@@ -19,7 +19,18 @@ from helpers.killed import all_rows
 from helpers.logged_answers import Echo, logged
 from leakmeter.backends.toy import Toy
 from leakmeter.core import database
-from leakmeter.data.traces import AbsentDocument, DocumentPlace, LoggedAnswer, LoggedMessage, Reason, Refused, Sampling
+from leakmeter.core.case import Recipient
+from leakmeter.data.traces import (
+    AbsentDocument,
+    DocumentPlace,
+    LoggedAnswer,
+    LoggedMessage,
+    Reason,
+    Refused,
+    Sampling,
+    TraceReader,
+)  # fmt: skip
+from leakmeter.data.traces.answer import Whose
 from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.products.ledger import measuring, store
@@ -399,12 +410,99 @@ def test_a_draw_shown_for_another_prompt_is_flagged(ledger: Ledger) -> None:
     assert (told.total.n_answers, told.total.n_repeats) == (2, 2)
 
 
-def test_a_document_of_an_earlier_turn_is_measured_where_it_still_stands(ledger: Ledger) -> None:
+def chat() -> tuple[LoggedAnswer, LoggedAnswer]:
+    """Two turns: the prompt of the second repeats the first, whose document is not retrieved again."""
     first, text = logged(1, {"file-7": SECRET}, "Somebody came."), PLAIN["weather-0"]
     more = (LoggedMessage("assistant", "Somebody came."), LoggedMessage("user", f"{text}\n\nWho?"))
     weather = replace(logged(2, PLAIN, "").documents[0], places=(DocumentPlace(3, 0, len(text)),))
-    second = replace(logged(2, {}, LEAK), messages=(*first.messages, *more), documents=(weather,))
+    return first, replace(logged(2, {}, LEAK), messages=(*first.messages, *more), documents=(weather,))
+
+
+def test_a_document_of_an_earlier_turn_is_measured_where_it_still_stands(ledger: Ledger) -> None:
+    first, second = chat()
     found = {one.item.id: one.total.n_answers for one in told_of(ledger, first, second)}
     assert found == {"file-7": 2, "weather-0": 1}
     # The same log again: nothing is new.
     assert added(ledger, [first, second]).n_added == 0
+
+
+@pytest.mark.parametrize("logs", [[[1, 0]], [[0], [1]], [[0, 1], [1]]], ids=["later first", "two logs", "again"])
+def test_turns_of_a_chat_have_the_same_sums_in_any_logs(ledger: Ledger, tmp_path: Path, logs: list[list[int]]) -> None:
+    turns = chat()
+    for log in logs:
+        assert not added(ledger, [turns[number] for number in log]).problems
+    added(one := Ledger(tmp_path / "one", KEYS), turns)
+    assert all_rows(ledger) == all_rows(one)
+    assert {row["kind"] for row in ledger.rows("disclosures")} >= {"person", "phone"}
+
+
+@pytest.mark.parametrize("is_read_once", [False, True])
+def test_a_log_with_later_turns_first_is_looked_over_unless_it_is_read_once(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_read_once: bool
+) -> None:
+    rows = []
+    for turn in reversed(chat()):
+        messages = [{"role": message.role, "content": message.content} for message in turn.messages]
+        documents = [{"id": part.id, "text": part.text} for part in turn.documents]
+        named = {"schema": "leakmeter-answer/1", "trace_id": turn.trace_id, "span_id": "1", "recipient": "reader-1"}
+        rows.append(json.dumps({**named, "messages": messages, "answer": turn.answer, "documents": documents}))
+    (log := tmp_path / "log.jsonl").write_text("\n".join(rows))
+    monkeypatch.setattr(measuring, "BATCH", 1)
+    reader = TraceReader(log)
+    done = added(ledger, iter(list(reader)) if is_read_once else reader)
+    assert (done.n_added, len(done.problems)) == ((1, 1) if is_read_once else (2, 0))
+    found = {one.item.id: one.total.n_answers for one in Book(ledger).pairs("document", by_recipient=True)}
+    assert found == ({"weather-0": 1} if is_read_once else {"file-7": 2, "weather-0": 1})
+
+
+def test_a_document_without_an_id_keeps_its_name_from_turn_to_turn(ledger: Ledger) -> None:
+    for turn in chat():
+        unnamed = (replace(part, id=f"sha256:{part.content_hash[:32]}", name=part.id) for part in turn.documents)
+        added(ledger, [replace(turn, documents=tuple(unnamed))])
+    found = Book(ledger)
+    pairs = found.pairs("document", by_recipient=True)
+    assert {found.called(one.item.id): one.total.n_answers for one in pairs} == {"file-7": 2, "weather-0": 1}
+
+
+def test_what_a_recipient_may_know_stays_known_from_turn_to_turn(ledger: Ledger) -> None:
+    readers = (Whose(readers=("reader-1",)),)
+    for turn in chat():
+        part = tuple(replace(part, whose=readers if part.id == "file-7" else ()) for part in turn.documents)
+        added(ledger, [replace(turn, documents=part, known=Recipient("reader-1"))])
+    assert [row["allowed"] for row in ledger.rows("permissions") if row["document"] == "file-7"] == ["yes", "yes"]
+
+
+def test_a_turn_that_comes_after_a_later_one_is_left_out_with_the_reason(ledger: Ledger) -> None:
+    first, second = chat()
+    added(ledger, [second])
+    for _ in range(2):
+        done = added(ledger, [first])
+        assert (done.n_added, done.n_known, len(done.problems)) == (0, 0, 1)
+        assert done.problems[0].startswith("log.jsonl, line 2: the ledger has a later turn of this chat, measured ")
+    forget(ledger, second.trace_id)
+    assert added(ledger, [first, second]).n_added == 2
+
+
+@pytest.mark.parametrize("of", ["document", "trace"])
+@pytest.mark.parametrize("n_logs", [1, 2])
+def test_what_is_forgotten_is_recognised_in_later_turns_of_its_own_log_alone(
+    ledger: Ledger, of: str, n_logs: int
+) -> None:
+    first, second = chat()
+    added(ledger, [first])
+    told = forget(ledger, {"document": "file-7", "trace": first.trace_id}[of])
+    assert ledger.rows("turns") == []
+    assert any(sentence.startswith("Later turns that repeat a document") for sentence in told.left)
+    added(ledger, [first, second] if n_logs == 1 else [second])
+    assert ("file-7" in {document for document, _ in Book(ledger).documents}) == (n_logs == 1)
+
+
+def test_a_ledger_without_turns_goes_on(ledger: Ledger) -> None:
+    first, second = chat()
+    added(ledger, [first])
+    with closing(sqlite3.connect(ledger.file)) as opened, opened:
+        opened.execute("DROP TABLE turns")
+    assert Ledger(ledger.path, KEYS).verify() == (ledger.n_rows(), [])
+    # Its log beside the next one tells what the ledger does not.
+    assert added(Ledger(ledger.path, KEYS), [first, second]).n_added == 1
+    assert {one.item.id for one in Book(ledger).pairs("document", by_recipient=True)} == {"file-7", "weather-0"}

@@ -42,6 +42,17 @@ def test_answers_are_within_until_their_sum_is_not(tmp_path: Path) -> None:
     assert not guard(tmp_path / "b", 2.5 * once.signed_nats).check(DOCUMENTS, *ASKED, record=False).within
 
 
+def test_a_document_of_an_earlier_turn_counts_where_the_prompt_repeats_it(tmp_path: Path) -> None:
+    watch, (question, answer, reader) = guard(tmp_path, 1e6), ASKED
+    asked = {"role": "user", "content": f"{DOCUMENTS['file-7']}\n\nHello."}
+    watch.check({"file-7": DOCUMENTS["file-7"]}, "Hello.", "Hello.", reader, messages=[asked])
+    later = {"role": "user", "content": f"{DOCUMENTS['weather']}\n\n{question}"}
+    messages = [asked, {"role": "assistant", "content": "Hello."}, later]
+    verdict = watch.check({"weather": DOCUMENTS["weather"]}, question, answer, reader, messages=messages)
+    assert {use.id for use in verdict.uses} == {"file-7", "weather"}
+    assert "4471" not in verdict.withheld_answer
+
+
 def test_redaction_brings_it_under(tmp_path: Path) -> None:
     watch = guard(tmp_path, 5.0)
     verdict = watch.check(DOCUMENTS, *ASKED)

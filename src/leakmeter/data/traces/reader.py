@@ -106,6 +106,7 @@ class TraceReader:
         self._has_reasoning = reasoning
         self._marker = marker
         self._cases = CaseAnswers(recipient, has_reasoning=reasoning)
+        self._start = dict(start or {})
         self.offsets: dict[str, int] = {str(path): (start or {}).get(str(path), 0) for path in self._sources}
         """For each file, how far everything was read and given out: bytes, unpacked, or rows of Parquet."""
         self.size: int | None = None
@@ -132,6 +133,26 @@ class TraceReader:
         """Answers and refusals; of traces in several records, in the order of their first spans."""
         self.size = self._sizes()
         yield from self.answers_of(self._records())
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the logs can be read again: standard input and pipes cannot."""
+        return all(str(source) != STDIN and Path(source).is_file() for source in self._sources)
+
+    def anew(self) -> TraceReader:
+        """A reader of the same logs, as this one was before it read them."""
+        recipient, documents = self._paths
+        return TraceReader(
+            self._sources,
+            format=self._name,
+            recipient=recipient,
+            documents=documents,
+            absent_documents="leave-out" if self._leave_out else "refuse",
+            start=self._start,
+            seen=self._seen,
+            reasoning=self._has_reasoning,
+            marker=self._marker,
+        )
 
     def answers_of(self, records: Iterator[tuple[str, DataRow]]) -> Iterator[LoggedAnswer | Refused]:
         """The same of records that were read elsewhere, each with the name of what holds it."""

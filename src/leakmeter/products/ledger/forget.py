@@ -39,6 +39,9 @@ _LEAST_NUMBER: Final = 7
 _SCORED: Final = "(SELECT by_document FROM events UNION SELECT by_entity FROM events)"
 _NEEDED_NO_MORE: Final = (
     "looks WHERE event NOT IN (SELECT event FROM events)",
+    "prompts WHERE event NOT IN (SELECT event FROM events)",
+    "turns WHERE event NOT IN (SELECT event FROM events)",
+    "turns WHERE content NOT IN (SELECT content FROM looks)",
     "permissions WHERE event NOT IN (SELECT event FROM events)",
     "mentions WHERE content NOT IN (SELECT content FROM looks)",
     f"measured WHERE score NOT IN {_SCORED}",
@@ -97,6 +100,7 @@ def _deleted(database: sqlite3.Connection, removed: _Gone) -> tuple[int, int]:
     for where, ids in (
         ("events WHERE event", removed.events),
         ("looks WHERE document", removed.documents),
+        ("turns WHERE document", removed.documents),
         ("permissions WHERE document", removed.documents),
         ("mentions WHERE entity", removed.entities),
         # With a number gone it is measured no more: another answer of the same text is measured anew.
@@ -388,6 +392,11 @@ def _left(book: Book, removed: _Gone, wanted: _Wanted, unsure: Set[str]) -> tupl
     if removed.kind in (DOCUMENT, SUBJECT):
         sentences.append(
             "Answers that disclosed it were already given; the ledger no longer knows what they disclosed."
+        )
+    if removed.contents:
+        sentences.append(
+            "Later turns that repeat a document of which nothing is left count it only if the log of the turn that "
+            "retrieved it is added with them."
         )
     sentences += [
         "The added logs are unchanged; further answers with it add it again.",

@@ -38,6 +38,7 @@ from leakmeter.products.ledger.keys import shown
 from leakmeter.products.ledger.measuring import ENTITY, MeasuredAnswers, Measuring, measured
 from leakmeter.products.ledger.store import Ledger
 from leakmeter.products.ledger.totals import DOCUMENT, Book, LedgerDisclosure, LedgerEvent, LedgerItem, Look, total_of
+from leakmeter.products.ledger.turns import Turns
 from leakmeter.text import matching, permissions
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.entities import person
@@ -243,6 +244,9 @@ class Guard:
             StoreError: the ledger cannot be read or written, or is of another model.
         """
         logged = self._logged(documents, query, answer, recipient, messages, tool, temperature, trace_id)
+        turns = Turns(self.ledger.keys)
+        turns.take_up(self.ledger)
+        logged = turns.whole(logged)
         texts: dict[str, str] = {}
         with self._model.lock, self._model.without_cache() as backend:
             while True:

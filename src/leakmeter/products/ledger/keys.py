@@ -63,6 +63,13 @@ class Keys:
     def answer(self, text: str) -> str:
         return self._hash("answer", text)
 
+    def message(self, text: str) -> str:
+        return self._hash("message", text)
+
+    def prompt(self, messages: Iterable[Iterable[Any]], contents: Iterable[str]) -> str:
+        """Of all that was sent, and hashes of the documents that were retrieved for it."""
+        return self._hash("prompt", json.dumps([list(messages), list(contents)], ensure_ascii=True))
+
     def scored(
         self, setup: str, messages: Iterable[Iterable[Any]], places: Mapping[str, Any], answer: str, *begun: Any
     ) -> str:

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from leakmeter.core.loaded import LoadedCases, Plan, Preparations
 from leakmeter.core.measure import Texts
 from leakmeter.core.record import JsonObject
 from leakmeter.core.self_check import carried, with_noise_of
-from leakmeter.data.traces import LoggedAnswer, Refused, as_case
+from leakmeter.data.traces import LoggedAnswer, Refused, TraceReader, as_case
 from leakmeter.data.traces.answer import Whose
 from leakmeter.data.traces.places import normalised
 from leakmeter.errors import DamagedError, LeakmeterError, UsageError, WindowError
@@ -36,7 +36,7 @@ from leakmeter.products.ledger import flags
 from leakmeter.products.ledger.keys import ANSWER, RECIPIENT, SUBJECT
 from leakmeter.products.ledger.store import Ledger, kept_texts, other_model
 from leakmeter.products.ledger.tables import KEYS, TEXTS
-from leakmeter.products.ledger.turns import Turns
+from leakmeter.products.ledger.turns import Turns, turn_rows
 from leakmeter.text import permissions
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.matching import Folded
@@ -134,9 +134,14 @@ class Setup:
             document.content_hash: sorted((place.message, place.start, place.end) for place in document.places)
             for document in answer.documents
         }
-        messages = [_written(message.role, message.content, message.calls) for message in answer.messages]
-        begun = () if answer.begun is None else (_written("assistant", answer.begun.text, answer.begun.calls),)
+        messages, begun = _sent(answer)
         return ledger.keys.scored(self.id, messages, places, answer.answer, *begun)
+
+
+def _sent(answer: LoggedAnswer) -> tuple[list[list[Any]], list[list[Any]]]:
+    """What the model was sent, and what it had begun to say."""
+    begun = [] if answer.begun is None else [_written("assistant", answer.begun.text, answer.begun.calls)]
+    return [_written(message.role, message.content, message.calls) for message in answer.messages], begun
 
 
 def _written(role: str, text: str, calls: Iterable[ToolCall]) -> list[Any]:
@@ -175,12 +180,17 @@ def add(
     how = how or Measuring()
     outcome = Added() if added is None else added
     repeats: dict[str, list[str]] = {}
-    new = _new(ledger, answers, outcome, repeats)
+    turns = Turns(ledger.keys)
+    # A log may have the later turns of a chat first.
+    for answer in _looked_over(answers):
+        if isinstance(answer, LoggedAnswer):
+            turns.look(answer)
+    new = _new(ledger, answers, outcome, repeats, turns)
     while batch := _batch(new):
         with model.lock, model.without_cache() as backend:
             _check_chat(backend)
             with ledger.measuring(notify):
-                _add_batch(ledger, batch, backend, how, outcome, watch)
+                _add_batch(ledger, batch, backend, how, outcome, watch, turns)
     if ledger.runs.exists():
         # One that was killed after its last answer was committed has left its texts.
         with ledger.measuring(notify):
@@ -192,6 +202,13 @@ def add(
         else:
             outcome.problems += [f"{place}: the same answer was left out before" for place in places]
     return outcome
+
+
+def _looked_over(answers: Iterable[LoggedAnswer | Refused]) -> Iterable[LoggedAnswer | Refused]:
+    """The same answers, to be read before they are added; nothing of what can be read only once."""
+    if isinstance(answers, TraceReader):
+        return answers.anew() if answers.is_repeatable else ()
+    return answers if isinstance(answers, Sequence) else ()
 
 
 def _batch(answers: Iterator[LoggedAnswer]) -> list[LoggedAnswer]:
@@ -237,37 +254,66 @@ def _n_spans(disclosures: Sequence[JsonObject]) -> int:
 
 
 def _new(
-    ledger: Ledger, answers: Iterable[LoggedAnswer | Refused], outcome: Added, repeats: dict[str, list[str]]
+    ledger: Ledger,
+    answers: Iterable[LoggedAnswer | Refused],
+    outcome: Added,
+    repeats: dict[str, list[str]],
+    turns: Turns,
 ) -> Iterator[LoggedAnswer]:
     """Answers that the ledger has not; where those stand that are in the logs again goes to `repeats`, by event."""
-    stored, seen = _known(ledger), dict[str, str]()
+    stored, seen = _known(ledger), dict[str, _Shown]()
     known = ChainMap(seen, stored)
-    turns = Turns()
     for answer in answers:
         outcome.n_read += 1
         if isinstance(answer, Refused):
             outcome.refused[answer.reason.value] += 1
             continue
         # Of an answer that is known too: later turns repeat its documents.
-        whole = turns.whole(answer)
-        event, answer_key = ledger.keys.event(answer.trace_id, answer.span_id), ledger.keys.answer(answer.answer)
-        if seen.get(event) == answer_key:
+        turns.look(answer)
+        event, shown = ledger.keys.event(answer.trace_id, answer.span_id), _Shown.of(ledger, answer)
+        if seen.get(event) == shown:
             repeats.setdefault(event, []).append(answer.where)
         elif not _is_known(ledger, answer, known, outcome):
-            seen[event] = answer_key
-            yield whole
+            seen[event] = shown
+            yield answer
 
 
-def _known(ledger: Ledger) -> dict[str, str]:
-    return {row["event"]: row["answer"] for row in ledger.rows("events")}
+class _Shown(NamedTuple):
+    """What was shown, to whom, and of what; keyed hashes."""
+
+    answer: str
+    recipient: str | None
+    prompt: str | None
+    """None of an event of an earlier version."""
+
+    @classmethod
+    def of(cls, ledger: Ledger, answer: LoggedAnswer) -> _Shown:
+        keys = ledger.keys
+        recipient = keys.recipient(answer.recipient, answer.channel)
+        return cls(keys.answer(answer.answer), recipient, _prompt(ledger, answer))
+
+    def is_same(self, other: _Shown) -> bool:
+        return self[:2] == other[:2] and (None in (self.prompt, other.prompt) or self.prompt == other.prompt)
 
 
-def _is_known(ledger: Ledger, answer: LoggedAnswer, answers: Mapping[str, str], outcome: Added) -> bool:
-    """Whether the event is known; if it is one of another answer, that is a problem, or answers would get lost."""
+def _prompt(ledger: Ledger, answer: LoggedAnswer) -> str:
+    messages, begun = _sent(answer)
+    return ledger.keys.prompt([*messages, *begun], sorted(document.content_hash for document in answer.documents))
+
+
+def _known(ledger: Ledger) -> dict[str, _Shown]:
+    _, rows = ledger.read("events", "prompts")
+    prompts = {row["event"]: row["prompt"] for row in rows["prompts"]}
+    return {row["event"]: _Shown(row["answer"], row["recipient"], prompts.get(row["event"])) for row in rows["events"]}
+
+
+def _is_known(ledger: Ledger, answer: LoggedAnswer, known: Mapping[str, _Shown], outcome: Added) -> bool:
+    """Whether the event is known; if it is one of another answer, or of the same to another recipient or prompt, that
+    is a problem, or answers would get lost."""
     event = ledger.keys.event(answer.trace_id, answer.span_id)
-    if event not in answers:
+    if event not in known:
         return False
-    if answers[event] == ledger.keys.answer(answer.answer):
+    if known[event].is_same(_Shown.of(ledger, answer)):
         outcome.n_known += 1
     else:
         outcome.problems.append(
@@ -283,12 +329,27 @@ def _add_batch(
     how: Measuring,
     outcome: Added,
     watch: ProgressWatch | None,
+    turns: Turns,
 ) -> None:
     # Another process may have added them while this one waited.
     known = _known(ledger)
-    new = [answer for answer in answers if not _is_known(ledger, answer, known, outcome)]
+    turns.take_up(ledger)
+    new, prompts = list[LoggedAnswer](), dict[str, str]()
+    for answer in answers:
+        if _is_known(ledger, answer, known, outcome):
+            continue
+        if turns.is_late(answer):
+            outcome.problems.append(
+                f"{answer.where}: the ledger has a later turn of this chat, measured without this turn's documents; "
+                "add all logs to a new ledger, in one command"
+            )
+        else:
+            new.append(turns.whole(answer))
+            # What earlier turns add depends on what else was added.
+            prompts[ledger.keys.event(answer.trace_id, answer.span_id)] = _prompt(ledger, answer)
     work = None if watch is None else _Work(watch, outcome, goes_on=_is_full(answers))
     batch = measured(ledger, new, backend, how, partial(_in_runs, ledger, watch), work)
+    batch.rows["prompts"] += [{"event": row["event"], "prompt": prompts[row["event"]]} for row in batch.rows["events"]]
     if batch.rows["events"]:
         ledger.commit(batch.rows, model=batch.model)
     outcome.n_added += len(batch.rows["events"])
@@ -323,7 +384,7 @@ def measured(
     if answers:
         _check_chat(backend)
     policy = None if how.allowed is None else permissions.read(how.allowed)
-    state, stored = ledger.read("measured", "disclosures")
+    state, stored = ledger.read("measured", "disclosures", "turns")
     scored = {row["score"]: row["n_tokens"] for row in stored["measured"]}
     rows: dict[str, list[JsonObject]] = {table: [] for table in KEYS}
     result = MeasuredAnswers(rows)
@@ -374,6 +435,7 @@ def measured(
                     del of_event[number]
                 else:
                     of_event[number][unit] = key
+    bare = {row["message"] for row in stored["turns"] if row["document"] is None}
     kinds: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for row in (*stored["disclosures"], *rows["disclosures"]):
         kinds[row["score"]].append((row["content"], row["kind"]))
@@ -382,6 +444,7 @@ def measured(
         event = _event(ledger, answer, names, scored[names[DOCUMENT]], how, backend.name)
         rows["events"].append(event)
         rows["looks"] += _looks(ledger, answer, event["event"])
+        rows["turns"] += turn_rows(ledger.keys, answer, event["event"], bare)
         rows["permissions"] += _permissions(ledger, answer, event["event"], policy, kinds.get(names[DOCUMENT], ()))
         rows["names"] += _document_names(ledger, answer)
         if how.keep_texts and answer.recipient is not None and answer.channel == ANSWER:

@@ -49,6 +49,24 @@ class LookRow(TypedDict):
     present: Annotated[bool, "whether the prompt had its text; otherwise it adds 0"]
 
 
+class PromptRow(TypedDict):
+    """What an answer was given to: with its text and its recipient, what tells it from others of its ids."""
+
+    event: Annotated[str, "the answer"]
+    prompt: Annotated[str, "keyed hash of the prompt, and of what was retrieved for it"]
+
+
+class TurnRow(TypedDict):
+    """A message of an answer's prompt: where a document stands in it, or that it is of an earlier turn and has none."""
+
+    event: Annotated[str, "the answer"]
+    message: Annotated[str, "keyed hash of the message's text"]
+    document: Annotated[str | None, "id of the document; null where the message has none"]
+    content: Annotated[str | None, "keyed hash of the document's text"]
+    first_character: Annotated[int | None, "of the document in the message, from 0"]
+    last_character: Annotated[int | None, "of the document in the message"]
+
+
 class PermissionRow(TypedDict):
     """Whether a recipient may know a document that an answer may tell of, by policy or log."""
 
@@ -116,6 +134,8 @@ class NameRow(TypedDict):
 class AllRows(TypedDict):
     events: list[EventRow]
     looks: list[LookRow]
+    prompts: list[PromptRow]
+    turns: list[TurnRow]
     permissions: list[PermissionRow]
     scores: list[ScoreRow]
     disclosures: list[DisclosureRow]
@@ -146,6 +166,8 @@ TEXTS: Final = "texts"
 KEYS: Final[Mapping[str, str]] = {
     "events": "event",
     "looks": "event, document, content",
+    "prompts": "event",
+    "turns": "event, message, content, first_character",
     "permissions": "event, document, content",
     "scores": "score, target",
     "disclosures": "score, content, first_character, last_character, kind",
@@ -156,7 +178,7 @@ KEYS: Final[Mapping[str, str]] = {
 }
 """All tables in the file, and columns that no two rows of one share."""
 _HOLDERS: Final = {
-    **dict.fromkeys(("looks", "permissions"), ("events", "event")),
+    **dict.fromkeys(("looks", "prompts", "turns", "permissions"), ("events", "event")),
     **dict.fromkeys(("scores", "disclosures", TEXTS), ("measured", "score")),
 }
 """Tables whose rows are added with a row of another one, and never again: which table, and the column of both."""
