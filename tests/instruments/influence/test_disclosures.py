@@ -14,6 +14,7 @@ import pytest
 
 import leakmeter
 from helpers.examples import few
+from helpers.toy_chat import ToyChat
 from leakmeter.instruments.influence.disclosure_report import strength
 from leakmeter.instruments.influence.disclosures import LEAST_NATS, OTHER, Disclosure, disclosures, open_spans
 from leakmeter.instruments.influence.headline import headline
@@ -401,6 +402,53 @@ def test_a_copied_value_that_a_weak_model_does_not_see_has_no_nats_and_passes_no
         assert not check.holds
         assert "at least 0" in check.explained
         assert "a response copies a value that the scoring model's numbers do not show" in check.explained
+
+
+UNITS = ("auto", "word", "sentence", "line", "paragraph", "ngram:3", "ngram:5", "ngram:5:2", "entity", "document")
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "value"),
+    [
+        ("Ms Orla Brennock. Call\n555-010-\n7788 now.\n\nThe tide is low.", "Call 555-010-7788.", "555-010-7788"),
+        ("The code is Kq9hunter2-77. Tide low. Ms Orla Brennock.", "It is Kq9hunter2-77.", "Kq9hunter2-77"),
+        ('Ms Orla Brennock. {"bird": "kestrel\\nof heath"}', "It is kestrel of heath.", "kestrel of heath"),
+    ],
+    ids=["lines", "no entity", "field"],
+)
+@pytest.mark.parametrize("unit", [*UNITS, "whole", "message"])
+def test_a_copied_value_is_disclosed_whatever_the_pieces(unit: str, context: str, answer: str, value: str) -> None:
+    given: dict[str, Any] = {"context": context, "query": "How?"}
+    if unit == "message":
+        chat = [{"role": "system", "content": context}, {"role": "user", "content": "How?"}]
+        given = {"messages": chat, "context_from": "system"}
+    case = leakmeter.influence(ToyChat(), **given, response=answer, unit=unit)
+    (found,) = case.disclosed
+    assert (found.text, found.evidence, found.relation) == (value, "words", "copied")
+    (document,) = case.documents
+    assert found.documents == [document.name]
+    # Each piece with a part of it is a source; where there is none, the document.
+    place = found.sources[0].start, found.sources[0].end
+    having = {piece.name for piece in case.pieces if any(a < place[1] and place[0] < b for a, b in piece.spans)}
+    assert {source.piece for source in found.sources} == (having or {document.name})
+    with pytest.raises(AssertionError, match=r"\bcopied\b"):
+        assert_no_disclosure(case)
+
+
+@pytest.mark.parametrize("unit", [*UNITS, "whole"])
+def test_a_value_that_begins_in_one_document_and_ends_in_the_next_is_said_by_none(unit: str) -> None:
+    context = {"a": "Call 555-010-", "b": "7788 now."}
+    case = leakmeter.influence("toy", context=context, query="How?", response="Call 555-010-7788.", unit=unit)
+    assert not case.disclosed
+
+
+def test_a_search_discloses_a_copied_value_of_pieces_that_it_did_not_score() -> None:
+    crm = f"{CALL['crm']} A dog sleeps. Bread is sold here. It is late."
+    context = {"tide": "The tide is low. Rain fell all day long.", "crm": crm}
+    case = leakmeter.influence("toy", context=context, query="How?", response="Call 555-010-7788.", search="top:1:1")
+    assert not any("555" in piece.text for piece in case.pieces)
+    (found,) = case.disclosed
+    assert found.documents == ["crm"]
 
 
 def test_nats_of_one_piece_stand_for_those_of_the_context_where_these_are_small() -> None:

@@ -194,7 +194,7 @@ def test_a_whole_that_is_more_than_its_parts_says_that_they_may_hide_each_other(
 def test_nothing_is_said_of_pieces_that_are_not_known() -> None:
     case = measured()
     none = tuple(replace(piece, nats=0.0, posterior=None) for piece in case.pieces)
-    quiet = replace(case, pieces=none, whole_nats=0.0, whole_posterior=None)
+    quiet = replace(case, pieces=none, disclosures=(), whole_nats=0.0, whole_posterior=None)
     said = said_of(quiet)
     assert "No piece that was scored exactly is above noise and placebo." in said
     assert "ship, and measure again" not in said

@@ -373,7 +373,9 @@ def test_a_form_that_stands_between_the_pieces_is_said_to_be_left() -> None:
     (span,) = told(plan).spans
     assert (plan.reached, span.is_left, span.left_as) == (False, True, ("NjE3LTU1NS0wMTM0",))
     (line,) = (line for line in plan.warnings if "cannot be removed" in line)
-    assert line.startswith(f"'{PHONE}' (phone) cannot be removed: text between the pieces still says it, as 'NjE3")
+    assert line.startswith(
+        f"'{PHONE}' (phone) cannot be removed: text between the pieces says it, or a part of it, as 'NjE3"
+    )
 
 
 @pytest.mark.parametrize("form", ["1981", "May 1981", "4 May 1981"])
@@ -450,6 +452,31 @@ def test_a_run_is_kept_read_and_goes_on(cli: Call, tmp_path: Path, monkeypatch: 
     assert ended.code == 0, ended.err
     assert "the response then discloses nothing personal or secret (before: 1 disclosure)." in flat(ended.out)
     assert Path("left.txt").read_text(encoding="utf-8") == "Anna Ek lives in Graz. Bo asked twice."
+
+
+@pytest.mark.parametrize(
+    ("unit", "context", "answer", "cut"),
+    [
+        ("line", "Call\n555-010-\n7788 now.\nTide.", "Call 555-010-7788.", ["555-010-", "7788 now."]),
+        ("word", "Call 555 010\n7788 now.", "Call 555-010-7788.", ["555", "010", "7788"]),
+        ("ngram:5", "The code is Kq9hunter2-77. Tide.", "It is Kq9hunter2-77.", ["s Kq9", "hunte", "r2-77"]),
+        ("entity", "The code is Kq9hunter2-77. Tide.", "It is Kq9hunter2-77.", None),
+        ("entity", "Call 617-555-0134. Again: 617;555;0134.", "Call 617-555-0134.", None),
+        ("entity", "At 12 Elm Street\nLeeds LS1 4AB.", "At 12 Elm Street, Leeds LS1 4AB.", None),
+    ],
+)
+def test_all_that_says_a_value_is_cut_or_the_plan_is_not_reached(
+    unit: str, context: str, answer: str, cut: list[str] | None
+) -> None:
+    result = redacted(Toy(), context=context, response=answer, unit=unit)
+    (span,) = told(result).spans
+    assert (result.reached, span.is_left) == (cut is not None, cut is None)
+    if cut is None:
+        (line,) = (line for line in result.warnings if "cannot be removed" in line)
+        assert "text between the pieces says it, or a part of it" in line
+        assert unmet(result) == "1 personal or secret disclosure is left"
+    else:
+        assert [context[piece.start : piece.end] for piece in result.redacted] == cut
 
 
 @pytest.mark.parametrize("statistic", ["only_this", "without_this", "log_prob"])

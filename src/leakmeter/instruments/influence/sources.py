@@ -97,7 +97,7 @@ class Source(Record):
     """A piece of the context that a disclosure came from."""
 
     piece: str
-    """Name of the piece of the context."""
+    """Name of the piece of the context; of the document where no piece has any of the words."""
     document: str | None
     """Name of the document that the piece lies in; None where it spans several."""
     text: str = dataclass_field(repr=False)
@@ -178,9 +178,20 @@ class Pieces:
                 span["kind"] in ("document", "fields") and (0, InfluenceStatistics.without_this, span["name"]) in series
             )
         ]
+        self._n_pieces = len(self._spans)
+        # Pieces need not cover a document, which says what stands between them all the same.
+        self._spans += [
+            {"name": name, "kind": "document", "document": name, "ranges": [(start, end)]}
+            for name, start, end in self._documents
+        ]
+        self._cut: Sequence[SourceRange] = texts.get("cut", ())
         self._are_units = np.asarray([span["kind"] == "unit" for span in self._spans], dtype=bool)
         self._without, self._alone = (
-            _sums(series, statistic, self._spans, n_tokens)
+            np.pad(
+                _sums(series, statistic, self._spans[: self._n_pieces], n_tokens),
+                ((0, len(self._documents)), (0, 0)),
+                constant_values=np.nan,
+            )
             for statistic in (InfluenceStatistics.without_this, InfluenceStatistics.only_this)
         )
 
@@ -231,7 +242,7 @@ class Pieces:
         return bool(self._saying_value(words, fields) or (not is_value and self._saying(words)))
 
     def _saying_value(self, words: str, fields: Sequence[SourceRange]) -> dict[int, list[SourceRange]]:
-        """The pieces that say some words, if any, however they are written, or hold a field, and where."""
+        """The pieces that have a part of some words, if any, however they are written, or of a field, and where."""
         saying = self._saying_exactly(words) if words else {}
         for start, end in fields:
             for number in self._holding(start, end):
@@ -271,20 +282,31 @@ class Pieces:
         return [one.pair[0] for one in self.fields]
 
     def _holding(self, start: int, end: int) -> list[int]:
-        """Pieces that have some of these characters."""
+        """Pieces that have some of these characters; where none has, the document, if it is left any of their
+        letters."""
         numbers, starts, ends = self._ranges
-        return sorted({*numbers[(starts < end) & (ends > start)].tolist()})
+        holding = sorted({*numbers[(starts < end) & (ends > start)].tolist()})
+        if holding or all(self._is_cut(at) for at in range(start, end) if self._context[at].isalnum()):
+            return holding
+        documents = enumerate(self._documents, self._n_pieces)
+        return [number for number, (_, low, high) in documents if low <= start < high]
+
+    def _is_cut(self, character: int) -> bool:
+        return any(start <= character < end for start, end in self._cut)
 
     def _document_at(self, character: int) -> str | None:
         return next((name for name, start, end in self._documents if start <= character < end), None)
 
     def _saying_exactly(self, words: str) -> dict[int, list[SourceRange]]:
-        """The pieces that say some words, however they are written, and where first in each of their documents."""
+        """The pieces that have a part of some words, however they are written, and where these first stand in each of
+        their documents."""
         where: dict[int, dict[str | None, SourceRange]] = {}
-        numbers, starts, ends = self._ranges
         for start, end in self._folded.places(words, in_words=True):
-            for number in numbers[(starts <= start) & (ends >= end)].tolist():
-                where.setdefault(number, {}).setdefault(self._document_at(start), (start, end))
+            document = self._document_at(start)
+            # What begins in one document and ends in another is said by neither.
+            if document == self._document_at(end - 1):
+                for number in self._holding(start, end):
+                    where.setdefault(number, {}).setdefault(document, (start, end))
         return {number: [*places.values()] for number, places in where.items()}
 
     def _saying(self, words: str) -> dict[int, list[SourceRange]]:
@@ -322,7 +344,7 @@ class Pieces:
     @cached_property
     def _having(self) -> dict[str, set[int]]:
         having: dict[str, set[int]] = {}
-        for number in range(len(self._spans)):
+        for number in range(self._n_pieces):
             for word, _, _ in self._words(number):
                 having.setdefault(word, set()).add(number)
         return having
@@ -334,7 +356,7 @@ class Pieces:
     @cached_property
     def _ranges(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Piece, first character, and the character behind the last, of every range."""
-        rows = [(number, *part) for number, span in enumerate(self._spans) for part in span["ranges"]]
+        rows = [(number, *part) for number, span in enumerate(self._spans[: self._n_pieces]) for part in span["ranges"]]
         numbers, starts, ends = np.asarray(rows, dtype=np.int64).reshape(-1, 3).T
         return numbers, starts, ends
 

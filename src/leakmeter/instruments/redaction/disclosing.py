@@ -94,7 +94,7 @@ def after(texts: Texts, series: PieceSeries, cut: Collection[str]) -> list[Discl
     left[0, told.whole, ""] = series[0, told.left, ""]
     with np.errstate(invalid="ignore"):
         left[0, told.log_prob, ""] = series[0, told.log_prob, ""] - series[0, told.whole, ""] + series[0, told.left, ""]
-    return before({**texts, "spans": spans}, left)
+    return before({**texts, "spans": spans, "cut": _ranges_of(texts, cut)}, left)
 
 
 def still_said(texts: Texts, disclosures: Iterable[Disclosure], cut: Collection[str]) -> dict[Tokens, list[TextRange]]:
@@ -139,7 +139,8 @@ def of_answer(texts: Texts, series: PieceSeries, cut: Collection[str]) -> tuple[
     if (1, told.answer_placebo, "") in series:
         answer[0, InfluenceStatistics.placebo_alone, ""] = series[1, told.answer_placebo, ""]
     spans = [{**span, "ranges": ranges} for span, ranges in _left_of(texts, cut)]
-    return disclosures({**texts, "responses": texts["responses"][1:], "spans": spans, "sampled": True}, answer)
+    said = {"responses": texts["responses"][1:], "spans": spans, "cut": _ranges_of(texts, cut), "sampled": True}
+    return disclosures({**texts, **said}, answer)
 
 
 def _left_of(texts: Texts, cut: Collection[str]) -> Iterator[tuple[JsonObject, list[tuple[int, int]]]]:

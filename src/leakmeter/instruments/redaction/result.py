@@ -154,7 +154,7 @@ class RedactedDisclosure(DisclosedSpan):
     """Evidence for the disclosure: 'scores' where its nats are above its floor, or those of a piece that says it;
     'words' where a piece says what the model would not have said by itself."""
     pieces: tuple[str, ...]
-    """Names of the pieces that the span comes from, most nats first."""
+    """Names of the pieces that the span comes from, most nats first; of the document where no piece has any of it."""
     before_nats: Unbounded
     """Signed influence on the span before the cuts, nats: Σ_t log p̄(y_t | D) − log p̄(y_t | ∅) over its tokens."""
     after_nats: Unbounded
@@ -435,17 +435,13 @@ def _of_search(params: Params) -> Iterator[str]:
 def _warnings(case: RedactionResult, texts: Texts) -> Iterator[str]:
     if case.disclosed is not None:
         for span in case.disclosed.spans:
-            if span.left_as and not span.after_nats > span.least_nats:
+            if span.is_left:
+                nats = f"{span.after_nats:.3g} nats are left, above its floor of {span.least_nats:.3g}"
+                shown = f"with all its sources cut, {nats}; " if span.after_nats > span.least_nats else ""
+                how = f", as '{excerpt(span.left_as[0], 60)}'" if span.left_as else ""
                 yield (
-                    f"'{excerpt(span.text, 60)}' ({span.kind}) cannot be removed: text between the pieces still says "
-                    f"it, as '{excerpt(span.left_as[0], 60)}'. Another --unit, such as sentence, covers all of the "
-                    "text."
-                )
-            elif span.is_left:
-                yield (
-                    f"'{excerpt(span.text, 60)}' ({span.kind}) cannot be removed: with all its sources cut, "
-                    f"{span.after_nats:.3g} nats are left, above its floor of {span.least_nats:.3g}. Text between the "
-                    "pieces repeats it; another --unit, such as sentence, covers all of the text."
+                    f"'{excerpt(span.text, 60)}' ({span.kind}) cannot be removed: {shown}text between the pieces says "
+                    f"it, or a part of it{how}. Another --unit, such as sentence, covers all of the text."
                 )
     if case.max_loss_nats is not None:
         yield from _of_limit(case, case.max_loss_nats)
