@@ -123,9 +123,30 @@ def test_an_answer_may_say_a_value_as_it_is_and_in_another_form(
     assert [(words, is_reworded) for words, _, is_reworded, _ in said({"held": value}, answer)] == expected
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("credit_score", "creditScore", "Kreditwürdigkeit", "patient id", "mark", "rose", "grant", "bill", "charity"),
+        *("order_grace_period", "summer", "order_date", "dateOfBirth", "grossSalary", "account_holder", "IBAN"),
+        *("sales", "max_price", "home_street", "birth place", "shipping_address_street", "DOB", "first name", "Topic"),
+    ],
+)
+def test_a_key_that_names_a_field_is_the_kind(key: str) -> None:
+    assert kind_of(key) == key
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("Ines", "ines", "INES", "orla_brennock", "orlaBrennock", "orla brennock", "ines.marlowe", "pay_of_ines"),
+        *("tobias-q", "smith_wilson", "Zoë", "leeds mill lane", "leedsMillLane"),
+    ],
+)
+def test_a_key_that_has_a_name_is_no_kind(key: str) -> None:
+    assert kind_of(key) == FIELD
+
+
 def test_a_key_that_may_be_data_or_ours_is_no_kind() -> None:
-    for key in ("credit_score", "creditScore", "Kreditwürdigkeit", "patient id"):
-        assert kind_of(key) == key
     for key in (
         "Anna Ek",
         "555-010-7788",

@@ -341,6 +341,50 @@ def test_what_cannot_be_removed_is_said(tmp_path: Path) -> None:
     assert unmet(result) == "1 personal or secret disclosure is left"
 
 
+PHONE = "617-555-0134"
+
+
+@pytest.mark.parametrize(
+    ("said", "form"),
+    [
+        (PHONE, "NjE3LTU1NS0wMTM0"),
+        (PHONE, "tel:+16175550134"),
+        (PHONE, "six one seven five five five zero one three four"),
+        ("3 May 1981", "1981-05-03"),
+        ("ana.alvi@example.org", "ana.alvi%40example.org"),
+        ("Ms Orla Brennock", "Brennock"),
+        ("Ms Orla Brennock", "ORLA"),
+    ],
+)
+def test_no_form_of_what_is_cut_is_left(said: str, form: str) -> None:
+    """The model sees no source, so that only the words tell."""
+    context = f"The ferry sails at nine. Of interest is {said}. The tide was low. See also {form} today."
+    plan = redacted(Toy(reach=1), context=context, response=f"It is {said}.", query="What?")
+    assert plan.text == "The ferry sails at nine. The tide was low."
+    assert (plan.reached, told(plan).n_left) == (True, 0)
+    # What the query says is no news.
+    asked = redacted(Toy(reach=1), context=context, response=f"It is {said}.", query=f"What is {form}?")
+    assert form in asked.text
+
+
+def test_a_form_that_stands_between_the_pieces_is_said_to_be_left() -> None:
+    context = f"Call {PHONE} soon. The tide was low. See NjE3LTU1NS0wMTM0 too."
+    plan = redacted(Toy(reach=1), context=context, response=f"Call {PHONE}.", unit="entity")
+    (span,) = told(plan).spans
+    assert (plan.reached, span.is_left, span.left_as) == (False, True, ("NjE3LTU1NS0wMTM0",))
+    (line,) = (line for line in plan.warnings if "cannot be removed" in line)
+    assert line.startswith(
+        f"'{PHONE}' (phone) cannot be removed: text between the pieces says it, or a part of it, as 'NjE3"
+    )
+
+
+@pytest.mark.parametrize("form", ["1981", "May 1981", "4 May 1981"])
+def test_less_than_a_value_and_another_one_are_left(form: str) -> None:
+    context = f"Born 3 May 1981. The tide was low. See {form} too."
+    plan = redacted(Toy(reach=1), context=context, response="Born 3 May 1981.")
+    assert form in plan.text
+
+
 def test_with_a_limit_too_both_are_met() -> None:
     alone = redacted()
     measure = replace(MEASURE, max_loss=2.0)
@@ -429,7 +473,7 @@ def test_all_that_says_a_value_is_cut_or_the_plan_is_not_reached(
     assert (result.reached, span.is_left) == (cut is not None, cut is None)
     if cut is None:
         (line,) = (line for line in result.warnings if "cannot be removed" in line)
-        assert "text between the pieces says it, or a part of it. Another --unit" in line
+        assert "text between the pieces says it, or a part of it" in line
         assert unmet(result) == "1 personal or secret disclosure is left"
     else:
         assert [context[piece.start : piece.end] for piece in result.redacted] == cut

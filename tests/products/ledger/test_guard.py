@@ -150,6 +150,29 @@ def test_it_is_held_back_in_other_clothes(tmp_path: Path, answer: str, withheld:
     assert verdict.withheld_answer == withheld
 
 
+PHONE, DATE = "Call her on 202-555-0143.", "She was born on 3 May 1981."
+
+
+@pytest.mark.parametrize(
+    ("told", "answer", "withheld"),
+    [
+        (PHONE, "Call 202-555-0143 (+12025550143).", "Call [withheld: phone] ([withheld: phone])."),
+        (PHONE, "202-555-0143 or tel:+12025550143", "[withheld: phone] or tel:[withheld: phone]"),
+        (PHONE, "202-555-0143, MjAyLTU1NS0wMTQz.", "[withheld: phone], [withheld: phone]."),
+        (DATE, "On 3 May 1981 (1981-05-03).", "On [withheld: date] ([withheld: date])."),
+        (DATE, "On 3 May 1981, 05/03/1981.", "On [withheld: date], [withheld: date]."),
+        # Less than the date is not it.
+        (DATE, "On 3 May 1981, not in May.", "On [withheld: date], not in May."),
+        ("Mail ana@x.example.", "ana@x.example: ana [at] x [dot] example", "[withheld: email]: [withheld: email]"),
+    ],
+)
+def test_a_second_form_of_what_is_held_back_is_held_back_too(
+    tmp_path: Path, told: str, answer: str, withheld: str
+) -> None:
+    verdict = guard(tmp_path, 1e6).check({"file-7": told}, "What is known?", answer, "reader-1", redact=False)
+    assert verdict.withheld_answer == withheld
+
+
 def test_nothing_is_held_back_of_what_no_document_told(tmp_path: Path) -> None:
     watch = guard(tmp_path, 1e6)
     for answer in ("It rains.", "Zoe Pruk, 897-868-9988"):

@@ -134,7 +134,8 @@ def sentence(choice: SettingChoice, utility: str, kind: str, rows: Sequence[Stud
         shown = "" if choice.best == choice.least else f" (most: {best}, by {_cost(rows, choice.least, utility)})"
         return (
             f"{title}: no knee: utility does not rise by more than its interval. No setting is more useful than the "
-            f"least leaking, {least}, by more than chance{shown}; nothing in {n_cases} cases favours leaking more."
+            f"least leaking, {least}, by more than chance, all tested together{shown}; nothing in {n_cases} cases "
+            "favours leaking more."
         )
     if choice.verdict == "no knee" or choice.ship is None or choice.shares is None:
         return (

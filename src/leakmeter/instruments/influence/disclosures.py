@@ -315,7 +315,7 @@ def _spoken_of(answer: _Answer, texts: Texts) -> meaning.SpokenOf:
     names = [
         known.text for known in copied.known(texts["context"], texts.get("region", REGION)) if known.type in _PEOPLE
     ]
-    asked = texts["query"] if _is_to_user(texts) else ""
+    asked = texts["query"] if is_to_user(texts) else ""
     return meaning.SpokenOf(answer.text, asked, meant(texts["context"]), people, names)
 
 
@@ -414,7 +414,7 @@ class _SaidBefore:
         calls = [text for role, text in said if role == "call"]
         others = [texts["query"], *(text for role, text in said if role != "call")]
         # Behind one tool may be anybody: each call tells somebody anew.
-        to_others, to_recipient = (calls, others) if _is_to_user(texts) else ([*others, *calls], [])
+        to_others, to_recipient = (calls, others) if is_to_user(texts) else ([*others, *calls], [])
         return cls(matching.Folded("\n".join(to_others)), matching.Folded("\n".join(to_recipient)))
 
     def is_news(self, value: str) -> bool:
@@ -423,7 +423,7 @@ class _SaidBefore:
         return self.to_others.where(value) is not None and self.to_recipient.where(value) is None
 
 
-def _is_to_user(texts: Texts) -> bool:
+def is_to_user(texts: Texts) -> bool:
     """Whether who asked receives the response."""
     emission = texts.get("emission")
     return emission is None or emission["channel"] == "answer"
@@ -439,7 +439,7 @@ def _answer(texts: Texts, fields: Sequence[Field]) -> _Answer:
         text,
         texts["context"],
         texts["query"],
-        is_to_asker=_is_to_user(texts),
+        is_to_asker=is_to_user(texts),
         region=texts.get("region", REGION),
         listed=texts.get("sensitive", ()),
         recognised=texts.get("recognised", ()),

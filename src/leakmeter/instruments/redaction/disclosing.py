@@ -10,10 +10,16 @@ import numpy.typing as npt
 
 from leakmeter.core.measure import LOG_PROB, NATS, WHOLE, WITHOUT_THIS, Statistic, Texts
 from leakmeter.core.record import JsonObject
-from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
+from leakmeter.instruments.influence.disclosures import Disclosure, disclosures, is_to_user
 from leakmeter.instruments.influence.math import ContextStatistics, InfluenceStatistics
 from leakmeter.stats.arrays import FloatArray
+from leakmeter.text.build import REGION
+from leakmeter.text.entities.again import KnownValue
+from leakmeter.text.entities.encoded import ENCODED
+from leakmeter.text.entities.values import SHAPED, AskedValues
 from leakmeter.text.entity_results import PieceSeries
+from leakmeter.text.matching import Folded
+from leakmeter.text.structured import TextRange
 
 
 class RedactionStatistics(ContextStatistics):
@@ -91,6 +97,32 @@ def after(texts: Texts, series: PieceSeries, cut: Collection[str]) -> list[Discl
     return before({**texts, "spans": spans, "cut": _ranges_of(texts, cut)}, left)
 
 
+def still_said(texts: Texts, disclosures: Iterable[Disclosure], cut: Collection[str]) -> dict[Tokens, list[TextRange]]:
+    """Where a context without some pieces says again what was disclosed, in whatever form, and the query does not: the
+    characters of the context, of each disclosure of which there are any. Scores are not asked: who reads the form knows
+    the value."""
+    context, region = texts["context"], texts.get("region", REGION)
+    kept = _outside((0, len(context)), _ranges_of(texts, cut))
+    at = [i for start, end in kept for i in range(start, end)]
+    text = "".join(context[start:end] for start, end in kept)
+    asked = AskedValues(query := texts["query"] if is_to_user(texts) else "", Folded(query), None)
+    said: dict[Tokens, list[TextRange]] = {}
+    for disclosure in disclosures:
+        found = {place for value in _values_of(texts, disclosure) for place in value.places(text, region)}
+        news = [(start, end) for start, end in sorted(found) if not asked.has(text[start:end], SHAPED)]
+        if news:
+            said[tokens_of(disclosure)] = [(at[start], at[end - 1] + 1) for start, end in news]
+    return said
+
+
+def _values_of(texts: Texts, disclosure: Disclosure) -> Iterator[KnownValue]:
+    region = texts.get("region", REGION)
+    yield KnownValue.of(texts["responses"][0]["text"], disclosure.start, disclosure.end, disclosure.kind, region)
+    if disclosure.found_by == ENCODED:
+        for source in disclosure.sources:
+            yield KnownValue.of(texts["context"], source.start, source.end, disclosure.kind, region)
+
+
 def of_answer(texts: Texts, series: PieceSeries, cut: Collection[str]) -> tuple[Disclosure, ...] | None:
     """What the answer drawn from what is left gives away of that, and values below the floor; None where its
     log-probabilities were not kept, as by earlier versions. Pieces were not measured on it, so that sources are those
@@ -157,6 +189,8 @@ class Targets:
     floors: dict[Tokens, float] = field(default_factory=dict)
     """Nats that a span has to be above to be a disclosure, of each that was one on the way: its floor, and what the
     context of another case does to it."""
+    found: dict[Tokens, Disclosure] = field(default_factory=dict)
+    """Each as it was first."""
 
     def above(self, state: CutState) -> list[Disclosure]:
         """Disclosures of what is left that are personal or secret; each is a target from now on."""
@@ -168,7 +202,12 @@ class Targets:
         for disclosure in above:
             floor = disclosure.floor_nats + (disclosure.control_nats or 0.0)
             self.floors.setdefault(tokens_of(disclosure), floor)
+            self.found.setdefault(tokens_of(disclosure), disclosure)
         return above
+
+    def said(self, cut: Collection[str]) -> set[TextRange]:
+        """Where what is left of the context says the targets again, in whatever form."""
+        return {place for places in still_said(self.texts, self.found.values(), cut).values() for place in places}
 
     def excess(self, left: FloatArray) -> float:
         """Σ of the targets' nats above their floors."""
@@ -184,7 +223,7 @@ class Targets:
 
     def options(self, above: Iterable[Disclosure], state: CutState) -> list[str]:
         """Pieces to cut next: sources of disclosures, and values that say the same words; those first, if any, whose
-        cutting leaves less of the disclosures."""
+        cutting leaves less of the disclosures. Where none is left, pieces that say a target in another form."""
         values = [span for span in self.texts["spans"] if span["kind"] == "value"]
         names = set()
         for disclosure in above:
@@ -200,7 +239,16 @@ class Targets:
         left = [name for name in state.others if name in names]
         noise = sum(self._noise(disclosure) for disclosure in above)
         helping = [name for name in left if self.excess(state.others[name]) < self.excess(state.left) - noise]
-        return helping or left
+        return helping or left or self._saying(state)
+
+    def _saying(self, state: CutState) -> list[str]:
+        said = self.said(state.cut)
+        ranges = {span["name"]: span["ranges"] for span in self.texts["spans"]}
+        return [
+            name
+            for name in state.others
+            if any(start < last and first < end for first, last in said for start, end in ranges[name])
+        ]
 
     def _noise(self, disclosure: Disclosure) -> float:
         return float(self.series[0, RedactionStatistics.noise, ""][slice(*tokens_of(disclosure))].sum())

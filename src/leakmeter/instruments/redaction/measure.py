@@ -316,6 +316,7 @@ class Redaction(Measure):
         if not names:
             return None
         disclosed, excess = {tokens_of(d) for d in targets.above(state)}, targets.excess(state.left)
+        said = targets.said(state.cut)
         others = {name: tuple(other for other in cut if other != name) for name in names}
         request = self._request(item, [item.without(cut) for cut in others.values()], response)
         (scores,) = yield [request]
@@ -326,7 +327,8 @@ class Redaction(Measure):
                 after = yield from self._around(item, response, others[name])
                 above = {tokens_of(d) for d in targets.above(after)}
                 is_within = self.max_loss is None or after.loss() <= max(self.max_loss, state.loss())
-                if above <= disclosed and targets.excess(after.left) <= excess and is_within:
+                is_said = not targets.said(after.cut) <= said
+                if above <= disclosed and targets.excess(after.left) <= excess and is_within and not is_said:
                     return name, after
             needed.add(name)
         return None

@@ -24,6 +24,7 @@ from leakmeter.instruments.redaction.disclosing import (
     before,
     of_answer,
     outside,
+    still_said,
     tokens_of,
 )
 from leakmeter.overriding import override
@@ -165,7 +166,10 @@ class RedactedDisclosure(DisclosedSpan):
     """Largest amount by which the context of one other case, or none, raises the span's tokens together, nats. Present
     only where the response was scored beside such contexts."""
     is_left: bool
-    """Whether the remaining context still discloses the span."""
+    """Whether the remaining context still discloses the span, or says it in another form."""
+    left_as: tuple[str, ...] = field(default=(), repr=False, metadata={SELDOM: True})
+    """Texts of the remaining context that say the span, as it is or in another form: a date in digits, a part of a
+    name, base64. Present only where there are any."""
 
     @property
     def least_nats(self) -> float:
@@ -273,7 +277,8 @@ class RedactionResult(ContextResult):
     def secrets(self) -> tuple[str, ...]:
         spans = () if self.disclosed is None else self.disclosed.spans
         said = () if self.after is None else self.after.disclosures or ()
-        return (*(span.text for span in spans if span.is_secret), *(text for row in said for text in row.secrets))
+        told = (text for span in spans if span.is_secret for text in (span.text, *span.left_as))
+        return (*told, *(text for row in said for text in row.secrets))
 
     @classmethod
     def from_run(cls, parts: Iterable[PartContent], params: Params) -> Iterator[Self]:
@@ -381,6 +386,7 @@ def _disclosed(texts: Texts, series: PieceSeries, cut: Collection[str]) -> Redac
     told = RedactionStatistics
     by_tokens = {tokens_of(disclosure): disclosure for disclosure in before(texts, series)}
     left = {tokens_of(disclosure): disclosure for disclosure in after(texts, series, cut)}
+    said = still_said(texts, ({**left, **by_tokens}).values(), cut)
     spans = []
     for tokens in sorted({**by_tokens, **left}):
         disclosure = by_tokens.get(tokens) or left[tokens]
@@ -393,7 +399,8 @@ def _disclosed(texts: Texts, series: PieceSeries, cut: Collection[str]) -> Redac
                 after_nats=float(series[0, told.left, ""][slice(*tokens)].sum()),
                 floor_nats=disclosure.floor_nats,
                 control_nats=disclosure.control_nats,
-                is_left=tokens in left,
+                is_left=tokens in left or tokens in said,
+                left_as=tuple(dict.fromkeys(texts["context"][start:end] for start, end in said.get(tokens, ()))),
             )
         )
     rest = outside({**by_tokens, **left}, len(series[0, told.whole, ""]))
@@ -431,9 +438,10 @@ def _warnings(case: RedactionResult, texts: Texts) -> Iterator[str]:
             if span.is_left:
                 nats = f"{span.after_nats:.3g} nats are left, above its floor of {span.least_nats:.3g}"
                 shown = f"with all its sources cut, {nats}; " if span.after_nats > span.least_nats else ""
+                how = f", as '{excerpt(span.left_as[0], 60)}'" if span.left_as else ""
                 yield (
                     f"'{excerpt(span.text, 60)}' ({span.kind}) cannot be removed: {shown}text between the pieces says "
-                    "it, or a part of it. Another --unit, such as sentence, covers all of the text."
+                    f"it, or a part of it{how}. Another --unit, such as sentence, covers all of the text."
                 )
     if case.max_loss_nats is not None:
         yield from _of_limit(case, case.max_loss_nats)

@@ -42,8 +42,8 @@ from leakmeter.products.ledger.turns import Turns
 from leakmeter.text import matching, permissions
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.entities import person
+from leakmeter.text.entities.again import KnownValue
 from leakmeter.text.entities.mention import PERSON
-from leakmeter.text.escapes import as_meant
 
 if TYPE_CHECKING:
     from leakmeter.engine.loading import KeptModel
@@ -399,7 +399,7 @@ class Guard:
             uses=tuple(uses),
             pieces=tuple(sorted(pieces, key=lambda piece: -abs(piece.signed_nats or 0.0))),
             cuts=(),
-            held_spans=tuple(_held_spans(book.disclosed([event]), answer)),
+            held_spans=tuple(_held_spans(book.disclosed([event]), answer, self._how.region)),
             recorded=False,
             flags=tuple(event["flags"]),
             _rows=rows,
@@ -467,7 +467,7 @@ def _retrieved(documents: Mapping[str, Any] | Sequence[Any]) -> list[Retrieved]:
     return out
 
 
-def _held_spans(disclosures: Iterable[LedgerDisclosure], answer: str) -> list[HeldSpan]:
+def _held_spans(disclosures: Iterable[LedgerDisclosure], answer: str, region: str) -> list[HeldSpan]:
     by_place: dict[tuple[int, int], list[LedgerDisclosure]] = defaultdict(list)
     for disclosed in disclosures:
         if disclosed.is_sensitive:
@@ -479,7 +479,8 @@ def _held_spans(disclosures: Iterable[LedgerDisclosure], answer: str) -> list[He
         if enough(disclosed.allowed == "yes" for disclosed in rows):
             continue
         documents = tuple(sorted({disclosed.document for disclosed in rows}))
-        said_at = {(start, end), *_said_again(answer, as_meant(answer, start, end), rows[0].kind)}
+        value = KnownValue.of(answer, start, end, rows[0].kind, region)
+        said_at = {(start, end), *_said_again(answer, value.text, value.type), *value.places(answer, region)}
         spans += [HeldSpan(*place, rows[0].kind, documents, rows[0].nats) for place in said_at]
     apart: list[HeldSpan] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):

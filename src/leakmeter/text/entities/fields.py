@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 import regex
 
 from leakmeter.core.long_work import checkpoint
 from leakmeter.text import function_words
-from leakmeter.text.entities import date, person, shapes
+from leakmeter.text.entities import address, date, person, shapes
 from leakmeter.text.entities.mention import PERSON
 from leakmeter.text.folding import unescaped
 from leakmeter.text.matching import Folded, folded, words
@@ -38,6 +39,18 @@ _NOTHING: Final = frozenset(
         *("undefined", "any", "all", "notapplicable", "notavailable", "notspecified"),
     )
 )
+_NAMES_OF_FIELDS: Final = frozenset(
+    (
+        *("banks", "basic", "bond", "branch", "brand", "brands", "cases", "char", "coral"),
+        *("cross", "crystal", "dash", "date", "english", "farmer", "font", "french", "gene"),
+        *("german", "gross", "hall", "handler", "harm", "holder", "hood", "iban", "ion"),
+        *("jan", "jet", "lien", "mar", "marks", "master", "merchant", "meta", "mile"),
+        *("odd", "pace", "pages", "par", "payer", "poll", "post", "powers", "prince"),
+        *("ring", "roman", "sales", "sep", "server", "sole", "spanish", "strand", "swift"),
+        *("tone", "topic", "toy", "van", "ville", "weeks"),
+    )
+)
+"""Words of keys that are names too, beside ordinary words of the language."""
 _NUMBER = regex.compile(
     r"(?<![\p{L}\p{N}_.,/:-])(?P<sign>[-−])?(?P<money>[$€£¥₹]\s?)?"
     r"(?P<digits>\d{1,3}(?:[,.’'\u00a0\u202f]\d{3})+(?:[.,]\d{1,2})?(?!\d)|\d+(?:[.,]\d+)?)"
@@ -79,11 +92,28 @@ class SaidField:
     """Whether words alone are no evidence: many texts say it."""
 
 
+@lru_cache(maxsize=10_000)
 def kind_of(key: str) -> str:
     """A key as the kind of a value; `FIELD` for one that may be data itself, as in {"Anna Ek": 612}."""
     if not _KEY.fullmatch(key) or key.casefold() in _RESERVED or sum(map(str.isdecimal, key)) >= _LEAST_DIGITS:
         return FIELD
-    return FIELD if any(mention.type == PERSON for mention in shapes.find(key)) else key
+    names_anybody = any(mention.type == PERSON for mention in shapes.find(key)) or any(map(_is_name, parts_of(key)))
+    return FIELD if names_anybody or _is_street(key) else key
+
+
+def _is_name(word: str) -> bool:
+    return not _names_fields(word) and (shapes.is_first_name(word, is_alone=False) or shapes.is_family_name(word))
+
+
+def _is_street(key: str) -> bool:
+    """Whether a key of three words or more is a street without its number, of no ordinary words."""
+    parts = parts_of(key)
+    is_proper = len(parts) > 2 and not any(map(_names_fields, parts[:-1]))
+    return is_proper and any(address.find(f"1 {' '.join(map(str.capitalize, parts))}", "US"))
+
+
+def _names_fields(word: str) -> bool:
+    return word.casefold() in _NAMES_OF_FIELDS or person.is_word(word)
 
 
 def find(answer: str, fields: Sequence[Field], region: str) -> Iterator[SaidField]:
@@ -110,7 +140,7 @@ def _find(answer: str, fields: Sequence[Field], region: str) -> Iterator[SaidFie
         if letters in text.letters and _is_telling(letters, same):
             for start, end in _places(text, answer, same[0], numbers):
                 copied.setdefault((kind, letters), []).append((start, end))
-                weak = _is_weak(letters, same[0])
+                weak = is_weak(same[0].text)
                 yield _said(start, end, same, is_reworded=False, by_scores=weak)
     # An answer may say a value as it is, and again in another form.
     others = [(group, copied.get(name, ())) for name, group in groups.items()]
@@ -133,13 +163,15 @@ def _is_telling(letters: str, fields: Sequence[Field]) -> bool:
     return any(not said <= {folded(word) for word in parts_of(field.key)} for field in fields)
 
 
-def _is_weak(letters: str, field: Field) -> bool:
+def is_weak(text: str) -> bool:
+    """Whether many texts say a value, so that only scores can tell where it came from."""
+    letters = folded(text)
     if letters.isdecimal():
         return len(letters) < _LEAST_DIGITS
     if len(letters) < _LEAST_LETTERS:
         return True
     # One word, and no name.
-    return len(words(field.text)) == 1 and letters.isalpha() and _is_ordinary(field.text.strip())
+    return len(words(text)) == 1 and letters.isalpha() and _is_ordinary(text.strip())
 
 
 def _is_ordinary(word: str) -> bool:

@@ -146,7 +146,7 @@ def find(
         mentions += [mention for mention in again if is_free(places, mention.start, mention.end)]
     groups = _people(mentions)
     groups += _grouped((m for m in mentions if m.type == DATE), _is_part_of_date)
-    groups += _grouped((m for m in mentions if m.type == ADDRESS), _is_part_of_address)
+    groups += _grouped((m for m in mentions if m.type == ADDRESS), is_part_of_address)
     groups += _grouped((m for m in mentions if m.type not in (PERSON, DATE, ADDRESS)), lambda some, more: False)
     entities = []
     for group in groups:
@@ -203,7 +203,8 @@ def _is_part_of_date(some: str, more: str) -> bool:
     return date.is_value(some) and date.is_value(more) and date.is_part(some, more)
 
 
-def _is_part_of_address(some: str, more: str) -> bool:
+def is_part_of_address(some: str, more: str) -> bool:
+    """Whether one normal form is a part of the other that is an address by itself."""
     # A street with its number; a town alone is no address.
     return some.count(" ") >= 1 and f" {some} " in f" {more} "
 

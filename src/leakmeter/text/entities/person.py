@@ -293,9 +293,14 @@ def is_ordinary(text: str, start: int, end: int) -> bool:
     Of several words none is."""
     word = text[start:end].casefold()
     if not text[start].isupper():
-        return word in _ordinary_words() | _WORDS_AND_NAMES
+        return is_word(word)
     says_so = not text.isupper() and not opens_sentence(text, start)
     return not says_so and word in _ordinary_words()
+
+
+def is_word(word: str) -> bool:
+    """Whether a word is one of the language, in any case, whatever name it is too."""
+    return word.casefold() in _ordinary_words() | _WORDS_AND_NAMES
 
 
 def opens_sentence(text: str, at: int) -> bool:

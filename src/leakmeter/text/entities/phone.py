@@ -21,6 +21,7 @@ _LABEL = re.compile(
     r"[^\w\n]{0,4}(?:\w{1,8}[^\w\n]{1,3}){0,3}\Z",
     re.IGNORECASE,
 )
+_CLOSING = re.compile("[)）]")
 # The North American plan writes 3-3-4, and 3-4 within an area.
 _GROUPED = re.compile(r"\(?\d{3}\)?[ .\-/\u2010-\u2015]{1,2}\d{3}[ .\-\u2010-\u2015]\d{4}")
 
@@ -76,7 +77,16 @@ def find(text: str, region: str) -> Iterator[Mention]:
     # A number that is sure in one place is meant in another, however it is written there.
     for match, value in candidates:
         if value in sure:
-            yield Mention(PHONE, match.start, match.end, value)
+            # A bracket that closes behind the number is no part of it.
+            opens = match.raw_string.startswith(("(", "（")) and not _CLOSING.search(match.raw_string)
+            yield Mention(PHONE, match.start + opens, match.end, value)
+
+
+def national(value: str) -> str:
+    """The digits of a normal form without those of its country."""
+    import phonenumbers as library
+
+    return library.national_significant_number(library.parse(value.partition(";")[0]))
 
 
 def value_of(number: object) -> str:

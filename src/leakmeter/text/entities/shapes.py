@@ -543,6 +543,11 @@ def is_first_name(word: str, *, is_alone: bool) -> bool:
     return _is_common_first_name(word) or (not is_alone and _is_rare_first_name(word))
 
 
+def is_family_name(word: str) -> bool:
+    """Whether a word, in any case, is a family name of a list."""
+    return unaccented(word) in _family_names()
+
+
 def is_place(name: str) -> bool:
     """Whether it is a country or a state, in any case."""
     return unaccented(name) in _places()

@@ -82,7 +82,7 @@ def find(
     shaped = [*seen, *(mention for mention, by_shape in known if by_shape)]
     own = by_form(text, region)
     in_documents = _in_documents(context, region, [*listed, *recognised, *entities], fields) if context else []
-    asked = _Asked(query, Folded(query), None if is_to_asker else Folded(context))
+    asked = AskedValues(query, Folded(query), None if is_to_asker else Folded(context))
     copies = list(encoded.find(text, context, query if is_to_asker else "", in_documents))
     dates = (m for m in own.dates if date.is_value(m.value) and "x" not in m.value)
 
@@ -135,7 +135,7 @@ _Ranks = Sequence[tuple[str, Sequence[Mention]]]
 
 
 def _with_fields(
-    text: str, asked: _Asked, ranks: _Ranks, values: Sequence[PersonalValue], said: Sequence[SaidField]
+    text: str, asked: AskedValues, ranks: _Ranks, values: Sequence[PersonalValue], said: Sequence[SaidField]
 ) -> list[PersonalValue]:
     """Values, and those of fields where nothing but a shape says what stands there."""
     known = [(value.start, value.end) for value in values if value.found_by in (LISTED, RECOGNISED)]
@@ -168,7 +168,7 @@ def _with_fields(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class AskedValues:
     """What makes a value none."""
 
     query: str
@@ -186,7 +186,7 @@ class _Asked:
         return self.documents is None or (found_by != ENCODED and self.documents.where(value) is None)
 
 
-def _resolved(text: str, asked: _Asked, ranks: _Ranks) -> list[PersonalValue]:
+def _resolved(text: str, asked: AskedValues, ranks: _Ranks) -> list[PersonalValue]:
     """Mentions of which none overlap, in order, without what the query says."""
     by_place: dict[tuple[int, int, str], str] = {}
     for found_by, mentions in ranks:
