@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from leakmeter.stats.arrays import FloatArray
 from leakmeter.stats.ranks import signed_rank_p
-from leakmeter.stats.stats import FEWEST_FOR_INTERVAL, interval_of_ratio
+from leakmeter.stats.stats import FEWEST_FOR_INTERVAL, cluster_means, cluster_sums, interval_of_ratio
 
 ResampledStatistic = Callable[[FloatArray], FloatArray]
 """How often each item counts, (resample, item), to a number of each resample; NaN where it has none."""
@@ -62,7 +62,7 @@ class Resamples:
 
     def ratio(self, parts: npt.ArrayLike, wholes: npt.ArrayLike) -> ClusterEstimate:
         """Σ parts / Σ wholes of numbers of each item, (item,), and its interval over clusters that have a whole."""
-        part, whole = self._sums(parts), self._sums(wholes)
+        part, whole = (cluster_sums(numbers, self.of_item.tolist()) for numbers in (parts, wholes))
         part, whole = part[whole > 0], whole[whole > 0]
         if not whole.size:
             return ClusterEstimate(None, None)
@@ -81,13 +81,7 @@ class Resamples:
         """
         if self.n_clusters < 2:
             return float("nan")
-        means = self._sums(differences) / np.bincount(self.of_item)
-        return signed_rank_p(means, np.zeros(self.n_clusters))
-
-    def _sums(self, values: npt.ArrayLike) -> FloatArray:
-        """Sums over each cluster of one number an item, (item,)."""
-        weights = np.asarray(values, dtype=np.float64)
-        return np.bincount(self.of_item, weights=weights, minlength=self.n_clusters).astype(np.float64)
+        return signed_rank_p(cluster_means(differences, self.of_item.tolist()), np.zeros(self.n_clusters))
 
     def _estimate(self, value: float, resampled: Callable[[], FloatArray]) -> ClusterEstimate:
         if np.isnan(value):

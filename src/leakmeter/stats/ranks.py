@@ -7,7 +7,6 @@ is likelier. If the model knows nothing of the target, these n + 1 are exchangea
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -18,7 +17,7 @@ import numpy.typing as npt
 
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.arrays import FloatArray
-from leakmeter.stats.stats import cluster_sums, interval_of_mean
+from leakmeter.stats.stats import cluster_means, interval_of_mean
 
 _Z95: Final = NormalDist().inv_cdf(0.975)
 _NEXT: Final = 1e-12
@@ -338,9 +337,7 @@ def paired_difference(
     if ones.shape != twos.shape or not ones.size:
         raise ValueError(f"{ones.size} values and {twos.size} others are no pairs")
     differences = np.subtract(ones, twos, out=np.zeros_like(ones), where=ones != twos)
-    means = differences
-    if clusters is not None:
-        means = cluster_sums(differences, clusters) / np.asarray([*Counter(clusters).values()])
+    means = differences if clusters is None else cluster_means(differences, clusters)
     return PairedDifference(
         differences,
         aggregate(differences, "mean"),

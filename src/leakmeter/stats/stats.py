@@ -67,6 +67,12 @@ def cluster_sums(values: npt.ArrayLike, clusters: Sequence[Hashable]) -> FloatAr
     return sums
 
 
+def cluster_means(values: npt.ArrayLike, clusters: Sequence[Hashable]) -> FloatArray:
+    """`cluster_sums` over how many values each cluster has."""
+    means: FloatArray = cluster_sums(values, clusters) / np.asarray([*Counter(clusters).values()], dtype=np.float64)
+    return means
+
+
 def interval_of_ratio(
     parts: npt.ArrayLike,
     wholes: npt.ArrayLike | None,

@@ -172,7 +172,7 @@ def _is_prose(text: str) -> bool:
 
 
 def _letters(text: str) -> str:
-    """A text without its white space, by which it is told from another."""
+    """A text without its white space, to compare it with another."""
     return "".join(text.split())
 
 

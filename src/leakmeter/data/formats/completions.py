@@ -209,7 +209,7 @@ def _unknown(name: str, answer: Any, where: str) -> DataError:
 
 
 def _said(emitted: Iterable[Any]) -> str:
-    """The text of a choice, by which it is told from another."""
+    """The text of a choice, which differs where choices do."""
     turns = [turn for turn in map(turn_of, emitted) if turn.role in (None, "assistant", "message")]
     return joined_answer(part.text or "" for turn in turns for part in spoken(parts_of(turn.content))).strip()
 

@@ -378,7 +378,7 @@ def _is_chunk(item: object) -> bool:
 
 
 def _is_piece(item: object) -> bool:
-    """Whether it may be a piece of a streamed answer: a message of nobody's, or one that says that it is one."""
+    """Whether it may be a piece of a streamed answer: a message without a role, or of a type that says so."""
     is_named = is_record(item) and any(name in item for name in ("role", "type", "lc", "message"))
     return _is_chunk(item) or (is_record(item) and "content" in item and not is_named)
 

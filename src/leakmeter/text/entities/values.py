@@ -174,7 +174,7 @@ class AskedValues:
     query: str
     letters: Folded
     documents: Folded | None
-    """Of which a value is one where somebody else than who asks is told it; None where who asks is."""
+    """Whose values count where another than the asker receives the answer; None where the asker does."""
 
     def has(self, value: str, found_by: str) -> bool:
         """Whether the query says a value already, and it tells its recipient nothing of the documents."""
