@@ -10,8 +10,8 @@ numbers are those of context influence, token by token.
 2. A span's floor is the most that an irrelevant text does to as many neighbouring tokens of the answer, or to the
    tokens of a value, its noise, and `LEAST_NATS`. A value that a document says too, and that the model would not have
    said by itself, is a disclosure also where a model that is too small did not see the connection.
-3. Its sources are the pieces that have its words or a part of them, where a document says them, or the document where
-   no piece does; else the piece without which it loses half or more of what the whole context does; else those that,
+3. Its sources are the pieces that have its words, where a document says them; else those with a part, or the document
+   where no piece has any; else the piece without which it loses half or more of what the whole context does; else those that,
    alone, give it as much; else the pieces that move it most, together. Pieces are sentences, or what else the context
    is cut into; a whole document is a source where no sentence is.
 """

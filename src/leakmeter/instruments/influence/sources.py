@@ -298,14 +298,17 @@ class Pieces:
         return next((name for name, start, end in self._documents if start <= character < end), None)
 
     def _saying_exactly(self, words: str) -> dict[int, list[SourceRange]]:
-        """The pieces that have a part of some words, however they are written, and where these first stand in each of
-        their documents."""
+        """The pieces that have some words, however they are written, or where none has all, a part of them; and where
+        these first stand in each of their documents."""
         where: dict[int, dict[str | None, SourceRange]] = {}
+        numbers, starts, ends = self._ranges
         for start, end in self._folded.places(words, in_words=True):
             document = self._document_at(start)
             # What begins in one document and ends in another is said by neither.
             if document == self._document_at(end - 1):
-                for number in self._holding(start, end):
+                # Of pieces that overlap, those with a part alone say no more than the one around it.
+                whole = numbers[(starts <= start) & (ends >= end)].tolist()
+                for number in whole or self._holding(start, end):
                     where.setdefault(number, {}).setdefault(document, (start, end))
         return {number: [*places.values()] for number, places in where.items()}
 
