@@ -11,9 +11,9 @@ numbers are those of context influence, token by token.
    tokens of a value, its noise, and `LEAST_NATS`. A value that a document says too, and that the model would not have
    said by itself, is a disclosure also where a model that is too small did not see the connection.
 3. Its sources are the pieces that have its words, where a document says them; else those with a part, or the document
-   where no piece has any; else the piece without which it loses half or more of what the whole context does; else those that,
-   alone, give it as much; else the pieces that move it most, together. Pieces are sentences, or what else the context
-   is cut into; a whole document is a source where no sentence is.
+   where no piece has any; else the piece without which it loses half or more of what the whole context does; else
+   those that, alone, give it as much; else the pieces that move it most, together. Pieces are sentences, or what else
+   the context is cut into; a whole document is a source where no sentence is.
 """
 
 from __future__ import annotations
