@@ -495,6 +495,23 @@ def test_a_family_name_makes_a_person_of_the_word_before_it_in_german(text: str,
 @pytest.mark.parametrize(
     ("text", "name"),
     [
+        # Letters that no German noun has.
+        ("Gestern rief Brosca Kalmár wegen der Rechnung an.", "Brosca Kalmár"),
+        ("Gestern rief Mirsade Črešnjovnjak wegen der Rechnung an.", "Mirsade Črešnjovnjak"),
+        ("Das ist die Übergabe eines Škoda Fabia, und das ist gut.", None),
+        ("Das ist das Café Zentrum, und das ist gut.", None),
+        # Two first names that a hyphen joins, of which one is rare.
+        ("Gestern rief Olli-Pekka Wälkky wegen der Rechnung an.", "Olli-Pekka Wälkky"),
+        ("Gestern rief Rechnungs-Pekka Wälkky wegen der Rechnung an.", None),
+    ],
+)
+def test_a_name_of_another_language_is_one_in_german(text: str, name: str | None) -> None:
+    assert [said for kind, said in found(text) if kind in ("name", "person")] == ([] if name is None else [name])
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
         ("Yesterday Anna van der Berg called.", "Anna van der Berg"), ("Herr vom Bruch kam.", "vom Bruch"),
         ("We asked Ludwig von und zu Hohenstein.", "Ludwig von und zu Hohenstein"),
         ("Called by Peter van 't Hooft.", "Peter van 't Hooft"), ("Jan op de Beeck came.", "Jan op de Beeck"),

@@ -128,6 +128,8 @@ _DETERMINER = regex.compile(
     r"(?i:de[rmns]|die|das|dies\w+|jed\w+|(?:k|m|d|s)?ein\w*|ihr\w*|unser\w*|euer|eur\w+|[ia]m|zu[mr]|beim|vom)"
     r"|[\p{Ll}]+e[nmrs]?"
 )
+_FOREIGN_LETTER = regex.compile(r"[^\P{Latin}A-Za-zÄÖÜäöüßẞàâçèéêëîïôœûñ]")
+"""Letters of neither German nor words that it took from French and Spanish."""
 _OPENS_LABEL: Final = ("**", "__", "(", "[")
 _COLON = regex.compile(r"(?:\*\*|__)?[ ]?:(?!\w)")
 _RUN = regex.compile(rf"(?<![{CASED}.@-]){NAME}")
@@ -414,6 +416,8 @@ def _names(text: str, around: str) -> Iterator[Mention]:
             if len(part) > 1 or not capitalises_nouns or is_subject or part[0][2] in known:
                 is_firm = _FIRM.fullmatch(run.split()[-1]) is not None
                 yield _mention(NAME_TYPE if is_firm else PERSON, text, part)
+            elif len(words) > 1 + opens and _is_in_foreign_letters(text, *words[-2:]):
+                yield _mention(NAME_TYPE, text, words[-2:])
         elif is_label:
             continue
         elif len(words) > 1 and not capitalises_nouns:
@@ -429,6 +433,8 @@ def _names(text: str, around: str) -> Iterator[Mention]:
                 yield _mention(NAME_TYPE, text, words[-2:])
             elif len(words) > 1 + opens and _is_with_family_name(text, *words[-2:]):
                 yield _mention(PERSON, text, words[-2:])
+            elif len(words) > 1 + opens and _is_in_foreign_letters(text, *words[-2:]):
+                yield _mention(NAME_TYPE, text, words[-2:])
 
 
 def _is_with_family_name(text: str, given: tuple[int, int, str], family: tuple[int, int, str]) -> bool:
@@ -438,6 +444,11 @@ def _is_with_family_name(text: str, given: tuple[int, int, str], family: tuple[i
     if word in _TITLES or unaccented(name) not in _family_names() or text[end:behind].strip():
         return False
     return not _has_determiner(text, start)
+
+
+def _is_in_foreign_letters(text: str, first: tuple[int, int, str], last: tuple[int, int, str]) -> bool:
+    """Whether two capitalised words without an article are no nouns where nouns are capitalised, by their letters."""
+    return any(map(_FOREIGN_LETTER.search, (first[2], last[2]))) and not _has_determiner(text, first[0])
 
 
 def _has_determiner(text: str, start: int) -> bool:
@@ -558,8 +569,10 @@ def _is_common_first_name(word: str) -> bool:
 
 
 def _is_rare_first_name(word: str) -> bool:
-    """Where it stands alone, many a one is the name of a place, a firm or a family."""
-    return unaccented(word).translate(_LATIN) in _rare_first_names()
+    """Where it stands alone, many a one is the name of a place, a firm or a family. Of two that a hyphen joins either
+    may be common."""
+    parts = unaccented(word).translate(_LATIN).split("-")
+    return all(part in _rare_first_names() or (len(parts) > 1 and part in _common_first_names()) for part in parts)
 
 
 @cache
