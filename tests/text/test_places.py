@@ -231,7 +231,7 @@ def spans(matches: Iterable[regex.Match[str]]) -> list[tuple[int, int]]:
 
 def agrees(text: str) -> None:
     text = plain(text).text
-    assert spans(date._matches(text)) == [span for form in date._FORMS for span in spans(form.finditer(text))]
+    assert spans(date._matches(text)) == [span for form in date._patterns() for span in spans(form.finditer(text))]
     for pattern, where in ((shapes._SPELLED, shapes._SPELLED_AT), (shapes._SPELLED_AMOUNT, shapes._LARGE_AT)):
         assert spans(shapes._matches_at(pattern, text, where)) == spans(pattern.finditer(text))
     tokens = list(shapes._tokens(text))

@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Final
 
 import regex
@@ -138,39 +139,63 @@ _EAST_ASIAN: Final = (
     regex.compile(r"(?<!\d)(?P<y>\d{4})[ ]?년[ ]?(?P<m>\d{1,2})[ ]?월[ ]?(?P<d>\d{1,2})[ ]?일"),
 )
 _FORMS: Final = (
-    *_EAST_ASIAN,
-    *(
-        regex.compile(_BEFORE + form + _AFTER, regex.IGNORECASE)
-        for form in (
-            r"(?P<y>\d{4})(?P<s>[-/.])(?P<m>\d{1,2})(?P=s)(?P<d>\d{1,2})",
-            r"(?P<first>\d{1,2})(?P<s>[-/])(?P<second>\d{1,2})(?P=s)(?P<y>\d{4}|\d{2})",
-            r"(?P<first>\d{1,2})\.[ ]?(?P<second>\d{1,2})\.[ ]?(?P<y>\d{4})",
-            # Two-digit years after points only where nothing is left out: 1.2.10 is a version.
-            r"(?P<first>\d{2})\.(?P<second>\d{2})\.(?P<y>\d{2})",
-            rf"(?P<d>\d{{1,2}})(?P<th>st|nd|rd|th|er|º|\.)?[ ](?:(?:of|de)[ ])?"
-            rf"{_NAME}(?:,?[ ](?:del?[ ])?(?:(?P<y>\d{{4}})|{_YEAR}))?",
-            rf"{_DAY}[ ](?:day[ ])?(?:(?:of|de)[ ])?{_NAME},?[ ](?:in[ ]|del?[ ])?(?:{_YEAR}|(?P<y>\d{{4}}))",
-            rf"{_NAME}(?:[ ](?P<d>\d{{1,2}})(?P<th>st|nd|rd|th)?(?:,?[ ](?:(?P<y>\d{{4}})|{_YEAR}))?"
-            rf"|,?[ ](?:de[ ])?(?P<y>\d{{4}})"
-            rf"|[ ](?:the[ ])?{_DAY},?[ ](?:in[ ])?(?:{_YEAR}|(?P<y>\d{{4}})))",
-        )
+    (_DIGITS, r"(?P<y>\d{4})(?P<s>[-/.])(?P<m>\d{1,2})(?P=s)(?P<d>\d{1,2})"),
+    (_DIGITS, r"(?P<first>\d{1,2})(?P<s>[-/])(?P<second>\d{1,2})(?P=s)(?P<y>\d{4}|\d{2})"),
+    (_DIGITS, r"(?P<first>\d{1,2})\.[ ]?(?P<second>\d{1,2})\.[ ]?(?P<y>\d{4})"),
+    # Two-digit years after points only where nothing is left out: 1.2.10 is a version.
+    (_DIGITS, r"(?P<first>\d{2})\.(?P<second>\d{2})\.(?P<y>\d{2})"),
+    (
+        _DAY_AND_NAME,
+        rf"(?P<d>\d{{1,2}})(?P<th>st|nd|rd|th|er|º|\.)?[ ](?:(?:of|de)[ ])?"
+        rf"{_NAME}(?:,?[ ](?:del?[ ])?(?:(?P<y>\d{{4}})|{_YEAR}))?",
+    ),
+    (_WORDS, rf"{_DAY}[ ](?:day[ ])?(?:(?:of|de)[ ])?{_NAME},?[ ](?:in[ ]|del?[ ])?(?:{_YEAR}|(?P<y>\d{{4}}))"),
+    (
+        _MONTH,
+        rf"{_NAME}(?:[ ](?P<d>\d{{1,2}})(?P<th>st|nd|rd|th)?(?:,?[ ](?:(?P<y>\d{{4}})|{_YEAR}))?"
+        rf"|,?[ ](?:de[ ])?(?P<y>\d{{4}})"
+        rf"|[ ](?:the[ ])?{_DAY},?[ ](?:in[ ])?(?:{_YEAR}|(?P<y>\d{{4}})))",
     ),
 )
-_BEGINS: Final = (*[_DIGITS] * (len(_FORMS) - len(_EAST_ASIAN) - 3), _DAY_AND_NAME, _WORDS, _MONTH)
+"""Where each may begin, and its pattern."""
 _YEAR_SIGN = re.compile("[年년]")
 _JOINED_DIGITS = re.compile(r"(?<!\d)\d{1,4}(?=[-/.])")
 _ONE_DAY = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
-_MONTH_AT = re.compile(rf"(?<![a-z0-9_])(?={any_of(map(alike, _NUMBER_OF))})")
-_DAY_WORDS_AT = re.compile(rf"(?<![a-z0-9_])(?={any_of({re.split('[ -]', alike(day))[0] for day in _DAY_WORDS})})")
 _BEFORE_MONTH: Final = 8
 _WORDS_BEFORE_MONTH: Final = max(map(len, _DAY_WORDS)) + 8
 """Characters that may stand before the month: '31st of ', and a day in words with ' day of '."""
 
 
+@cache
+def _compiled(form: str) -> regex.Pattern[str]:
+    """Of all forms this takes a third of a second: each is compiled when a text first needs it."""
+    return regex.compile(_BEFORE + form + _AFTER, regex.IGNORECASE)
+
+
+def _patterns() -> Iterator[regex.Pattern[str]]:
+    """Of all forms."""
+    yield from _EAST_ASIAN
+    yield from (_compiled(form) for _, form in _FORMS)
+
+
+@cache
+def _month_at() -> re.Pattern[str]:
+    return _first_of(map(alike, _NUMBER_OF))
+
+
+@cache
+def _day_in_words_at() -> re.Pattern[str]:
+    return _first_of({re.split("[ -]", alike(day))[0] for day in _DAY_WORDS})
+
+
+def _first_of(words: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(rf"(?<![a-z0-9_])(?={any_of(words)})")
+
+
 def _places(text: str) -> dict[int, list[int]]:
     """Where a date may begin, by what it begins with. Few words are months, and days are looked for before them."""
     read = alike(text)
-    months = [match.start() for match in _MONTH_AT.finditer(read)]
+    months = [match.start() for match in _month_at().finditer(read)]
 
     def before(what: re.Pattern[str], distance: int) -> list[int]:
         found = (match.start() for at in months for match in what.finditer(read, max(0, at - distance), at))
@@ -179,7 +204,7 @@ def _places(text: str) -> dict[int, list[int]]:
     return {
         _DIGITS: [match.start() for match in _JOINED_DIGITS.finditer(read)],
         _DAY_AND_NAME: before(_ONE_DAY, _BEFORE_MONTH),
-        _WORDS: before(_DAY_WORDS_AT, _WORDS_BEFORE_MONTH),
+        _WORDS: before(_day_in_words_at(), _WORDS_BEFORE_MONTH),
         _MONTH: months,
     }
 
@@ -189,10 +214,10 @@ def _matches(text: str) -> Iterator[regex.Match[str]]:
         for form in _EAST_ASIAN:
             yield from form.finditer(text)
     places = _places(text)
-    for form, begins in zip(_FORMS[len(_EAST_ASIAN) :], _BEGINS, strict=True):
+    for begins, form in _FORMS:
         done = 0
         for at in places[begins]:
-            if at >= done and (match := form.match(text, at)):
+            if at >= done and (match := _compiled(form).match(text, at)):
                 done = match.end()
                 yield match
 
@@ -211,7 +236,7 @@ def parse(text: str, region: str) -> tuple[regex.Match[str], str] | None:
     """A text that is one date as a whole: the match in its plain form, whose groups are its parts, and the normal
     form."""
     text = plain(text).text
-    for form in _FORMS:
+    for form in _patterns():
         match = form.fullmatch(text)
         value = match and _value(match, region)
         if match and value:

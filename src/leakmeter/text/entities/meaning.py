@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import regex
@@ -80,17 +81,15 @@ _BEGINS_NOTE: Final = (
 """As notes are written: 'Patient has epilepsy'."""
 
 
-def _persons() -> str:
+@cache
+def _person() -> regex.Pattern[str]:
     # 'ER' and 'IL-6' are nobody.
     words = rf"(?<!\w)(?:{'|'.join([*_WORDS, *map(str.capitalize, _WORDS)])})(?!\w|-\d)"
     roles = [
         rf"(?<!\w)(?i:{one})(?:[ ]|(?<=['’])){_ADJECTIVE}(?:{'|'.join(' '.join(nouns).split())})(?!\w){_NO_ROLE}"
         for one, *nouns in _ROLES
     ]
-    return "|".join([words, *_FIRST_PERSON, *roles, _BEGINS_NOTE])
-
-
-_PERSON = regex.compile(_persons())
+    return regex.compile("|".join([words, *_FIRST_PERSON, *roles, _BEGINS_NOTE]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ class SpokenOf:
             return None
         asked = Folded(self.query)
         phrases = [phrase for phrase in phrases if asked.where(self.answer[phrase.start : phrase.end]) is None]
-        is_of_person = _PERSON.search(self.answer, first, last) or any(first <= at < last for at, _ in self.people)
+        is_of_person = _person().search(self.answer, first, last) or any(first <= at < last for at, _ in self.people)
         if not phrases or not (is_of_person or any(map(self._is_of_person, sources))):
             return None
         return min(phrases, key=lambda phrase: (phrase.start - phrase.end, phrase.start, phrase.type)).type
@@ -123,7 +122,7 @@ class SpokenOf:
     def _is_of_person(self, source: TextRange) -> bool:
         first, last = _sentences(self.context, *source)
         said = self.context[first:last]
-        return _PERSON.search(said) is not None or any(name in said for name in self.names)
+        return _person().search(said) is not None or any(name in said for name in self.names)
 
 
 def _sentences(text: str, start: int, end: int) -> TextRange:
