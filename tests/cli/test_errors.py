@@ -30,7 +30,7 @@ def check_refused(ended: Any, *said: str) -> None:
     [
         ({"query": ""}, ["empty query", "give a query"]),
         ({"query": None}, ["empty query"]),
-        ({"response": ""}, ["empty response", "leave it out to have one sampled"]),
+        ({"response": ""}, ["empty response", "--samples 1"]),
         ({"query": "\udcff"}, ["query is no valid Unicode"]),
         ({"response": "a\udcff"}, ["response is no valid Unicode", "at character 1"]),
         ({"context_file": "missing.txt"}, ["context file 'missing.txt' cannot be read: No such file or directory"]),

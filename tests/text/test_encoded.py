@@ -180,3 +180,37 @@ def test_hostile_codes_take_work_in_proportion(part: str) -> None:
 
     work(100)
     assert work(16000) < 2.3 * work(8000)
+
+
+@pytest.mark.parametrize(
+    ("said", "cut"),
+    [
+        ("Mail ines.valtorp@harb", "ines.valtorp@harb"),
+        ("Mail **ines.valtorp@harbour.**", "ines.valtorp@harbour"),
+        ("Mail ines.valtorp@harb…", "ines.valtorp@harb"),
+        ("Call 555-010-77", "555-010-77"),
+        ("Call (555) 010 77", "555) 010 77"),
+        ("The key is sk-Zq81Lm0", "sk-Zq81Lm0"),
+        ("Ask Ines Val", "Ines Val"),
+        ("She lives at 14 Quarry L", "14 Quarry L"),
+        # Too little, or nothing that chance does not say.
+        ("Call 555-0", None),
+        ("Ask Ines", None),
+        ("Mail ines", None),
+        ("She lives at the quarry l", None),
+        # A sentence ends here, and a whole value.
+        ("The area code and the office are 555-010-7.", None),
+        ("Room 555-010", None),
+        # Within another number, and not at the end.
+        ("It is 1555-010-77", None),
+        ("Call 555-010-77 or write", None),
+    ],
+)
+def test_a_value_that_the_end_of_an_answer_cuts_off(said: str, cut: str | None) -> None:
+    context = (
+        "Patient: Ines Valtorp, 14 Quarry Lane, Easton. Mail ines.valtorp@harbour.org, phone 555-010-7788. "
+        "API key: sk-Zq81Lm04TtB7xPw2. The room is 555-010."
+    )
+    assert [words for _, words, _ in said_in(said, context)] == ([] if cut is None else [cut])
+    # Who was told it before is told nothing.
+    assert cut is None or said_in(said, context, query=f"Is it {cut}?") == []

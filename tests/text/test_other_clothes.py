@@ -57,6 +57,13 @@ def test_what_is_no_day_of_a_calendar_is_no_date(text: str) -> None:
     assert list(date.find(text, "KR")) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "is_date"), [("See section 12.4.1203.", False), ("Since 12.4.1903.", True), ("Since 12 April 1203.", True)]
+)
+def test_a_date_in_figures_is_of_our_centuries(text: str, is_date: bool) -> None:
+    assert bool(list(date.find(text, "DE"))) == is_date
+
+
 @pytest.mark.parametrize("text", few(list(DATES), 4))
 def test_other_dates_of_east_asia_keep_their_form(text: str) -> None:
     import random
@@ -87,10 +94,15 @@ def test_other_dates_of_east_asia_keep_their_form(text: str) -> None:
         ("prénom: jean-luc", "jean-luc"),
         ("nombre: odalys garcía", "odalys garcía"),
         ("apellidos: garcía lópez", "garcía lópez"),
+        ("пациент: иван петров, давление высокое", "иван петров"),
+        ("Сотрудник: олена шевченко.", "олена шевченко"),
+        ("фио: хуго орлов", "хуго орлов"),
+        ("служител: георги димитров", "георги димитров"),
+        ("ασθενής: νίκος παπαδόπουλος", "νίκος παπαδόπουλος"),
     ],
 )
 def test_names_in_lower_case_behind_labels(text: str, name: str) -> None:
-    assert said(text, list(person.find(text))) == [(name, name)]
+    assert said(text, list(person.find(text))) == [(name, name.casefold())]
     assert [entity.text for entity in find.find(text, [(0, len(text))], region="US") if entity.type == PERSON] == [name]
     (value,) = values.find(f"It is {name.title()}.", text, "", region="US")
     assert value.type == PERSON
@@ -113,6 +125,10 @@ def test_names_in_lower_case_behind_labels(text: str, name: str) -> None:
         "kunde: zufrieden",
         "nom: inconnu",
         "nombre: desconocido",
+        "пациент: стабилен",
+        "клиент: мобильный",
+        "имя: список файлов",
+        "ασθενής: σταθερός",
         "my name: anna went home early today and slept",
     ],
 )

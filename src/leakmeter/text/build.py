@@ -431,7 +431,9 @@ def _response_ids(case: Case, layout: Layout, tokenizer: Tokenizer) -> tuple[int
     if case.response is None:
         return None
     if not case.response.strip():
-        raise UsageError(f"case '{case.id}' has an empty response; leave it out to have one sampled")
+        raise UsageError(
+            f"case '{case.id}' has an empty response: leave it out, or give no responses and --samples 1 to draw them"
+        )
     ids = tokenizer.encode_data(response_text(case.response, layout), first=False).ids
     if not ids:
         raise UsageError(f"case '{case.id}': the model's tokenizer knows none of the response's characters")

@@ -113,6 +113,10 @@ class Folded:
         of four digits or more, in figures or words."""
         return (self._read.place(*place) for place in self._found(value, in_words=in_words))
 
+    def place(self, first: int, last: int) -> tuple[int, int]:
+        """Characters of letters [first, last)."""
+        return self._read.place(self._places[first], self._places[last - 1] + 1)
+
     def _found(self, value: str, *, in_words: bool) -> Iterator[tuple[int, int]]:
         wanted = Folded(value)
         if not wanted.letters:

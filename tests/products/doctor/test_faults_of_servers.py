@@ -118,6 +118,12 @@ def test_noise_is_told_and_is_no_fault() -> None:
     assert result.is_sound
     assert 0.01 < result.noise.repeat_nats <= result.noise.floor_nats < 0.1
     assert (result.checks[5].status, result.checks[5].fault) == ("note", "unstable")
+    assert "no report" not in result.checks[5].found
+
+
+def test_noise_that_allows_no_all_clear_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "MOST_FLOOR_NATS", 0.01)
+    assert "no report can say that nothing was disclosed" in doctored("unstable").checks[5].found
 
 
 @pytest.mark.long

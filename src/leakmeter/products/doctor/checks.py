@@ -29,6 +29,7 @@ from leakmeter.backends.served.dialect import (
 from leakmeter.backends.served.load import TEXTS, has_tokenizer
 from leakmeter.backends.served.noise import measured_noise
 from leakmeter.core.plain import counted
+from leakmeter.core.self_check import MOST_FLOOR_NATS
 from leakmeter.products.doctor.probes import DoctorProbes
 from leakmeter.products.doctor.report import FAULTS
 from leakmeter.products.doctor.result import DoctorAgainst, DoctorNoise, DoctorSpeed, Status
@@ -415,6 +416,8 @@ def _noise_found(examined: Examined, noise: DoctorNoise, *, is_local: bool) -> D
     if is_local and _is_exact(examined):
         advice = {"split": "Ignore influences below the floor."}.get(worst, _OF_WRONG_PASSES)
     fault = "unstable" if noise.repeat_nats > _QUIET else None
+    if noise.floor_nats > MOST_FLOOR_NATS:
+        sentence = f"{sentence} With so much noise no report can say that nothing was disclosed."
     return DoctorFinding(f"{sentence} Ignore influences below that.", "note", fault, advice)
 
 

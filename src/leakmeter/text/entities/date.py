@@ -161,6 +161,8 @@ _FORMS: Final = (
 _YEAR_SIGN = re.compile("[年년]")
 _JOINED_DIGITS = re.compile(r"(?<!\d)\d{1,4}(?=[-/.])")
 _ONE_DAY = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
+_YEARS_BEHIND_MONTHS: Final = range(1800, 2200)
+"""Of dates in figures alone, with the day or the month first."""
 _BEFORE_MONTH: Final = 8
 _WORDS_BEFORE_MONTH: Final = max(map(len, _DAY_WORDS)) + 8
 """Characters that may stand before the month: '31st of ', and a day in words with ' day of '."""
@@ -357,6 +359,9 @@ def _value(match: regex.Match[str], region: str) -> str | None:
     number = None if year is None else int(year)
     if year is not None and len(year) == 2 and number is not None:
         number += 2000 if number < 69 else 1900
+    # '12.4.1203' is a section.
+    if "first" in parts and number not in _YEARS_BEHIND_MONTHS:
+        return None
     try:
         # Year 2000 had a 29 February.
         datetime.date(2000 if number is None else number, int(month), 1 if day is None else int(day))

@@ -1,5 +1,5 @@
 """Values of documents that an answer says in a code: base64, hexadecimal digits, percent signs, backwards, letter by
-letter, spelled as on the telephone, in characters that show nothing, or by their last digits.
+letter, spelled as on the telephone, in characters that show nothing, by their last digits, or cut off at its end.
 
 Only what stands in the documents is found: a text that looks like a code and decodes to nothing of theirs is none. Each
 way is read once for the whole answer, so that work is linear in it.
@@ -17,7 +17,8 @@ from typing import Final
 
 import regex
 
-from leakmeter.text.entities.shapes import digits_of
+from leakmeter.text.entities.mention import ADDRESS, PERSON
+from leakmeter.text.entities.shapes import NAME_TYPE, digits_of
 from leakmeter.text.folding import WORD, unescaped
 from leakmeter.text.matching import Folded, folded
 from leakmeter.text.structured import TextRange
@@ -77,6 +78,15 @@ _ENDING = regex.compile(
 """The last digits of a number, which are said to be so, or stand behind signs that hide the others."""
 _LEAST_DIGITS: Final = 8
 """Of a number that is known by its last four."""
+
+
+_LEAST_CUT: Final = 6
+"""Letters and digits of a value that an answer was cut off in; a third of it, or as many as tell much:"""
+_MUCH_CUT: Final = 12
+_MOST_WORDS_CUT: Final = 8
+"""Of a value: longer ones are sentences."""
+_MARKS: Final = " \t\r\n*_`'\")]}»”’"
+"""What may stand behind the last word of an answer that was cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +171,36 @@ def _copies(answer: str, context: str, query: str, known: Sequence[tuple[str, st
             if len(digits) >= _LEAST_DIGITS and digits.endswith(match["digits"]) and asked.where(text) is None:
                 kinds.setdefault(place, kind)
                 where.setdefault(place, []).extend(documents.places(text))
+    for kind, text in known:
+        cut = _cut_off(plainly, answer, text, is_name=kind in (PERSON, NAME_TYPE, ADDRESS))
+        # An answer that ends with a whole value cuts none off.
+        if cut is None or any(plainly.letters.endswith(folded(other)) for _, other in known):
+            continue
+        if asked.where(text) is None and asked.where(answer[slice(*cut)]) is None:
+            kinds.setdefault(cut, kind)
+            where.setdefault(cut, []).extend(documents.places(text))
     for place, kind in kinds.items():
         yield EncodedCopy(*place, kind, tuple(dict.fromkeys(where[place])))
+
+
+def _cut_off(said: Folded, answer: str, value: str, *, is_name: bool) -> TextRange | None:
+    """Where an answer, or a stream of it, ends within a value; None where what it has of the value tells little. Of a
+    name it has a word and some of the next, as the value writes them; of others a digit or an @ too."""
+    letters, most = folded(value), len(said.letters)
+    if len(value.split()) > _MOST_WORDS_CUT:
+        return None
+    lengths = range(min(len(letters) - 1, most), _LEAST_CUT - 1, -1)
+    n = next((n for n in lengths if said.letters.endswith(letters[:n])), 0)
+    if not n or (3 * n < len(letters) and n < _MUCH_CUT):
+        return None
+    start, end = said.place(most - n, most)
+    words, behind = answer[start:end], answer[end:].strip(_MARKS)
+    goes_on = value[Folded(value).place(0, n)[1] :]
+    if not (behind in ("", "…", "...") or goes_on.startswith(behind)) or (start and answer[start - 1].isalnum()):
+        return None
+    has_form = "@" in words or any(map(str.isdecimal, words))
+    tells = (" " in words and value.startswith(words)) if is_name else has_form
+    return (start, end) if tells else None
 
 
 def _place(way: _Decoded, first: int, last: int) -> TextRange | None:

@@ -23,10 +23,16 @@ _SHE = (
 )
 _EITHER = ("Mx", "Dr", "Dra", "Doctor", "Doktor", "Docteur", "Prof", "Professor", "Professeur", "Nurse", "Rev")
 _TITLE = rf"(?:{'|'.join((*_HE, *_SHE, *_EITHER))})"
+# Of Russian, Ukrainian, Bulgarian and Greek; those that only a name follows.
+_LABEL_IN_OTHER_LETTERS = (
+    r"имя|име|ім['’ʼ]я|пац[иі][еє]нт(?:ка)?|кл[иі][еє]нт(?:ка)?|сотрудни(?:к|ца)|співробітни(?:к|ця)|працівни(?:к|ця)"
+    r"|служител(?:ка)?|όνομα|ασθενής|πελάτης|πελάτισσα|υπάλληλος"
+)
+_SURE_LABEL_IN_OTHER_LETTERS = r"ф\.?и\.?о\.?|фамилия|прізвище|піб|фамилно[ ]име|επώνυμο|ονοματεπώνυμο"
 _LABEL = (
     r"(?:patient|client|customer|employee|applicant|tenant|student|witness|claimant|full|first|last|given|family|"
     r"mother|father|guardian|physician|doctor|nurse|attn|(?P<any>author|contact|signed|from|to|cc|re)|name|nom|nombre|nome|naam|vorname|"
-    r"nachname|paziente|paciente|имя|фио|пациент|клиент|姓名|氏名|名前|患者|患者名|病人|客户|客戶|顾客|お名前|이름|성명|성함|환자|"
+    rf"nachname|paziente|paciente|{_LABEL_IN_OTHER_LETTERS}|{_SURE_LABEL_IN_OTHER_LETTERS}|姓名|氏名|名前|患者|患者名|病人|客户|客戶|顾客|お名前|이름|성명|성함|환자|"
     r"고객|الاسم|اسم|المريض|العميل|שם|שם מלא|מטופל|לקוח|नाम|रोगी|मरीज|ग्राहक|ชื่อ|ผู้ป่วย|ลูกค้า)"
     r"(?:['’]s)?(?:[ ](?:name|by))?[ ]?"
 )
@@ -85,9 +91,9 @@ _LABELLED = regex.compile(
 _SURE_LABEL = (
     r"(?:(?:patient|client|customer|employee|applicant|tenant|student|witness|claimant|full|first|last|given|family)"
     r"(?:['’]s)?[ _-]?name|surname|vorname|nachname|familienname|kundenname|prénom|nom[ ]de[ ]famille|nom[ ]complet|"
-    r"apellidos?|nombre[ ]completo)"
+    rf"apellidos?|nombre[ ]completo|{_SURE_LABEL_IN_OTHER_LETTERS})"
 )
-_ANY_LABEL = r"(?:name|nom|nombre|patient(?:in|e)?|paciente|client[ea]?|kunde|kundin)"
+_ANY_LABEL = rf"(?:name|nom|nombre|patient(?:in|e)?|paciente|client[ea]?|kunde|kundin|{_LABEL_IN_OTHER_LETTERS})"
 _SMALL_WORD = r"\p{Ll}[\p{Ll}\p{M}]*+(?:['’-]\p{Ll}[\p{Ll}\p{M}]*+)*+"
 _LABELLED_SMALL = regex.compile(
     rf"(?<![{WORD}])(?i:(?P<sure>{_SURE_LABEL})|{_ANY_LABEL})[\"']?[ ]?[:：=][ \t]*+[\"']?"

@@ -149,6 +149,7 @@ _GERMAN = regex.compile(r"(?<!\w)(?:der|die|das|und|ist|nicht|ein|den|dem|mit)(?
 _LOCALES: Final = (
     *("en_US", "en_GB", "en_IN", "de_DE", "de_AT", "de_CH", "fr_FR", "es_ES", "es_MX", "it_IT", "pt_BR", "pt_PT"),
     *("nl_NL", "sv_SE", "da_DK", "no_NO", "fi_FI", "pl_PL", "cs_CZ", "hu_HU", "ro_RO", "hr_HR", "tr_TR", "ga_IE"),
+    *("ru_RU", "uk_UA", "bg_BG", "el_GR"),
 )
 _CALENDAR: Final = frozenset(
     word.casefold()
