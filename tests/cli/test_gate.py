@@ -222,6 +222,51 @@ def test_a_build_whose_measurement_ended_early_does_not_pass_by_an_older_run(cli
     assert cli("gate", passing, *bounds[1:]).code == 0
 
 
+def without_a_part(run: Path) -> None:
+    (run / "measurements-00003.parquet").unlink()
+
+
+def with_a_cut_spec(run: Path) -> None:
+    (run / "spec.json").write_bytes((run / "spec.json").read_bytes()[:-40])
+
+
+def under_another_name(run: Path) -> None:
+    run.rename(run.with_name("moved"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (without_a_part, "measurements-00003.parquet, all of it: is missing; remove that directory and run again"),
+        (with_a_cut_spec, "spec.json, all of it: is no JSON that can be read; remove that directory and run again"),
+        (under_another_name, "as what its spec says; give it that name, or remove it"),
+    ],
+)
+def test_a_gate_does_not_leave_out_a_damaged_run(
+    cli: Call, measured: Call, damage: Callable[[Path], None], said: str
+) -> None:
+    older, newer = measured(), measured("--unit", "word")
+    bound = ("--max", "influence.max <= 1e6")
+    os.utime(older / "spec.json", (1_000_000_000,) * 2)
+    damage(newer)
+    for words in (("--latest",), ("--runs", "runs"), ("--runs", older, "--runs", "runs")):
+        ended = cli("gate", *words, *bound)
+        assert_refused(ended, said)
+        assert ended.out == ""
+    assert cli("gate", older, *bound).code == 0
+    # The latest is whole where it was finished after the damaged one.
+    os.utime(older / "spec.json", (4_000_000_000,) * 2)
+    assert cli("gate", "--latest", *bound).code == 0
+
+
+def test_a_later_run_that_lost_its_spec_is_not_left_out(cli: Call, measured: Call) -> None:
+    older, newer = measured(), measured("--unit", "word")
+    os.utime(older / "spec.json", (1_000_000_000,) * 2)
+    (newer / "spec.json").unlink()
+    ended = cli("gate", "--latest", "--max", "influence.max <= 1e6")
+    assert_refused(ended, "a later run of what cannot be read is not finished (6 of ? cases")
+
+
 def test_the_latest_run_that_has_the_quantities(cli: Call, measured: Call, data: Path) -> None:
     """Not the newest of any instrument."""
     older, run = measured("--unit", "word"), measured()

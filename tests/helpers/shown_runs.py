@@ -27,11 +27,11 @@ def comparison(**more: object) -> dict[str, object]:
     row = {
         "quantity": "influence", "unit": "nats", "first": 1.85, "second": 2.95, "difference": 1.1,
         "interval": [0.4, 1.9], "p_value": 0.01, "holm_p_value": 0.03, "n_pairs": 117, "verdict": "worse",
-        "sense": "leak",
+        "sense": "leak", "worse": "more",
     }  # fmt: skip
     settings = [{"name": "prompts.template", "first": "plain", "second": "chat"}]
     number = {"quantity": "influence", "unit": "nats", "first": 1.0, "second": 9.5}
     changed = [{"id": "t13", "has_other_texts": True, "numbers": [number]}]
     counts = {"n_pairs": 117, "n_other_texts": 0, "n_only_first": 0, "n_only_second": 3}
-    told = {**counts, "settings": settings, "incomparable": [], "left_out": [], "changed": changed}
+    told = {**counts, "settings": settings, "incomparable": [], "left_out": [], "changed": changed, "deciding": {}}
     return {**told, "quantities": [row], **more}

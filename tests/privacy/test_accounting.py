@@ -104,6 +104,18 @@ def test_both_ways_bound_the_closed_form_and_the_basic_sum_bounds_them(library: 
     assert exact_delta(epsilon, n, rdp) <= DELTA
 
 
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4])
+@pytest.mark.parametrize("n", [1, 50, 100_000])
+def test_the_least_epsilon_is_bounded_without_a_word_of_the_library(
+    library: Any, caplog: pytest.LogCaptureFixture, epsilon: float, n: int
+) -> None:
+    _, pld, rdp = composed([(epsilon, n)])
+    assert caplog.records == []
+    assert rdp <= accounting.rdp([(1e-4, n)], DELTA)
+    for bound in (pld, rdp):
+        assert exact_delta(epsilon, n, bound) <= DELTA * (1 + 1e-6)
+
+
 def test_a_session_costs_what_its_tokens_cost(library: Any) -> None:
     session = composed([(0.5, 20)] * 5)
     assert session == composed([(0.5, 100)])

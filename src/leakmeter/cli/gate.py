@@ -37,8 +37,8 @@ def gate(
 ) -> None:
     """Check finished runs against bounds and a baseline; exit with 1 if one is broken.
 
-    Name the runs, or give --latest, or give only --runs for all finished runs of a directory. A bound applies to every
-    run that has its quantity, and is broken if any of them breaks it.
+    Name the runs, or give --latest, or give only --runs for all finished runs of a directory, of which none may be
+    damaged. A bound applies to every run that has its quantity, and is broken if any of them breaks it.
 
     After a search (--search), a number may be a lower bound, as influence.worst_piece is. If it exceeds an upper bound,
     the bound is broken; otherwise the bound is undecided, and the command exits with 2.
@@ -56,7 +56,8 @@ def gate(
         is allowed too.
     latest
         Of the directory's runs that have the quantities of all bounds and of the baseline, take the one that a command
-        finished last, or found finished, and print which one it is. If a later run of these is not finished, refuse.
+        finished last, or found finished, and print which one it is. If a later run of these is not finished
+        or is damaged, refuse.
     upper
         Upper bound, such as "influence.disclosures.personal <= 0"; repeat for further bounds.
     lower
@@ -90,9 +91,9 @@ def gate(
     if not bounds and against is None and write_baseline is None:
         raise UsageError("nothing to check the run against; give --max, --min or --against, or --write-baseline")
     written = {"baseline": write_baseline, "JUnit file": junit}
-    run_paths = _directories(run, runs or [Path("runs")])
-    if latest:
-        run_paths = [_latest(run_paths, runs or [Path("runs")], [bound.name for bound in bounds], against)]
+    roots = runs or [Path("runs")]
+    names = [bound.name for bound in bounds]
+    run_paths = [_latest(roots, names, against)] if latest else _directories(run, roots)
     for noun, path in written.items():
         if path is not None:
             output.check_writable(path, noun, run_paths, against)
@@ -127,22 +128,32 @@ def gate(
 
 
 def _directories(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
-    from leakmeter.engine.storage.catalogue import complete_runs, find_run
+    from leakmeter.engine.storage.catalogue import find_run
 
     if names:
         return [find_run(name, *roots) for name in names]
-    paths: list[Path] = []
-    for root in roots:
-        complete, problems = complete_runs(root)
-        if problems:
-            output.tell(f"left out {len(problems)} of the runs under '{root}'; check them with `leakmeter runs verify`")
-        paths += complete
-    if not paths:
-        raise StoreError(f"no finished run under {_places(roots)}; name their directory with --runs")
+    paths, damaged = _finished(roots)
+    # What it would leave out might break a bound.
+    for problem in damaged.values():
+        raise problem
     return paths
 
 
-def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], against: Path | None) -> Path:
+def _finished(roots: Sequence[Path]) -> tuple[list[Path], dict[Path, StoreError]]:
+    """Complete runs, and damaged ones with what is wrong with them."""
+    from leakmeter.engine.storage.catalogue import complete_runs
+
+    paths, damaged = list[Path](), dict[Path, StoreError]()
+    for root in roots:
+        complete, problems = complete_runs(root)
+        paths += complete
+        damaged |= problems
+    if not (paths or damaged):
+        raise StoreError(f"no finished run under {_places(roots)}; name their directory with --runs")
+    return paths, damaged
+
+
+def _latest(roots: Sequence[Path], names: Sequence[str], against: Path | None) -> Path:
     """The run that a command finished last, or found finished, of those that have the quantities of these names and are
     of an instrument that the baseline is of."""
     from leakmeter.core import registry
@@ -152,7 +163,10 @@ def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
     from leakmeter.products.gate.bounds import unknown_quantity
     from leakmeter.results.results import named_quantity
 
-    entries = {path: entry_of(path) for path in paths}
+    paths, damaged = _finished(roots)
+    if not paths:
+        raise next(iter(damaged.values()))
+    entries = {path: entry_of(path) for path in (*paths, *damaged)}
     quantities = {
         measure: getattr(registry.instrument(measure).result, "quantities", ())
         for measure in {entry.measure for entry in entries.values()}
@@ -168,6 +182,11 @@ def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
         if measure in measures and all(named_quantity(known, name) is not None for name in names)
     }
     fitting = [path for path in paths if entries[path].measure in having]
+    ended = max((RunDirectory(path).last_ended for path in fitting), default=0.0)
+    for path, problem in damaged.items():
+        # Of what nothing can be read it is not known that it has not these quantities.
+        if entries[path].measure in {None, *having} and RunDirectory(path).last_ended >= ended:
+            raise StoreError(f"a later run cannot be checked, and --latest would check an older one: {problem}")
     if not fitting:
         scope = f"has all of {', '.join(names)}" if names else "has the measures of the baseline"
         besides = " and has the measures of the baseline" if names and against is not None else ""
@@ -176,7 +195,7 @@ def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
             "their own, or name the run"
         )
     last = max(fitting, key=lambda path: RunDirectory(path).last_ended)
-    _refuse_older(last, roots, having)
+    _refuse_older(last, roots, {None, *having})
     entry = entries[last]
     # Not by its name, which is a hash of private texts.
     n = "1 case" if entry.n_cases == 1 else f"{entry.n_cases:,} cases"
@@ -200,7 +219,7 @@ def _refuse_older(last: Path, roots: Sequence[Path], measures: Container[str | N
         if entry.measure in measures and written > ended:
             n, n_all = entry.n_cases_finished or 0, "?" if entry.n_cases is None else f"{entry.n_cases:,}"
             raise UsageError(
-                f"a later run of {entry.measure} is not finished ({n:,} of {n_all} cases, "
+                f"a later run of {entry.measure or 'what cannot be read'} is not finished ({n:,} of {n_all} cases, "
                 f"{moment(written)[:16].replace('T', ' ')} UTC), and --latest would check an older one; give its "
                 "command again, remove it, or name the run to check"
             )

@@ -124,7 +124,7 @@ def _answer(sql: str, root: Path, limits: QueryLimits) -> SqlAnswer:
     run_paths, problems = complete_runs(root)
     if problems:
         n = len(problems)
-        output.tell(f"left out {n} damaged run{'s' if n > 1 else ''}; the first: {problems[0]}")
+        output.tell(f"left out {n} damaged run{'s' if n > 1 else ''}; the first: {next(iter(problems.values()))}")
     if not run_paths:
         raise StoreError(f"no finished run under '{root}'; name their directory with --runs")
     answer = ask(sql, run_paths, limits)

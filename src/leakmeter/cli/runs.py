@@ -27,8 +27,9 @@ app = App(
     name="runs",
     help="""List, show, compare, query, verify and export runs.
 
-    A run is a directory under runs, or under --runs. It is given by its path, its name, or as much of the name as tells
-    it from others. Either may be a URL of an object store (s3://, gs://, az://). Nothing here loads a model.""",
+    A run is a directory under runs, or under --runs. It is given by its path, the name that --name gave it, the name
+    of its directory, or as much of that as tells it from others. Path and --runs may be a URL of an object store
+    (s3://, gs://, az://). Nothing here loads a model.""",
 )
 app.command(query, name="query")
 

@@ -17,6 +17,9 @@ from typing import Final
 from leakmeter.core.limits import refuse_bad
 from leakmeter.errors import UsageError
 
+_LEAST_OF_RDP: Final = 1e-5
+"""Below it, the library's divergences of a token are rounding errors, some of them negative; what is ε-DP is so with a
+larger ε too."""
 _LARGEST: Final = 500.0  # nats a token: e^ε has to be a float64
 
 
@@ -63,7 +66,8 @@ def rdp(tokens: Iterable[tuple[float, int]], delta: float) -> float:
     accountant = accountants.RdpAccountant(neighboring_relation=library.NeighboringRelation.REPLACE_ONE)
     for epsilon, n in _counted(tokens).items():
         # Of two answers the true one is given with probability 1 − p / 2: e^ε times as often as the other.
-        event = library.RandomizedResponseDpEvent(noise_parameter=2.0 / (1.0 + math.exp(epsilon)), num_buckets=2)
+        kept_to = max(epsilon, _LEAST_OF_RDP)
+        event = library.RandomizedResponseDpEvent(noise_parameter=2.0 / (1.0 + math.exp(kept_to)), num_buckets=2)
         accountant.compose(event, n)
     return float(accountant.get_epsilon(delta))
 

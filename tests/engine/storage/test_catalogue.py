@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from helpers.made_runs import SPEC, other, written
-from leakmeter.engine.storage.catalogue import Entry, Taken, complete_runs, entries, find_run, spec_of, summary
+from leakmeter.engine.storage.catalogue import (
+    Entry,
+    Taken,
+    complete_runs,
+    entries,
+    entry_of,
+    find_run,
+    spec_of,
+    summary,
+)
 from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.errors import StoreError
 
@@ -86,6 +95,24 @@ def test_a_run_is_found_by_path_name_and_beginning(root: Path) -> None:
             find_run(given, root)
 
 
+def test_a_run_is_found_by_the_name_that_it_was_given(root: Path, tmp_path: Path) -> None:
+    unfinished = root / other("unfinished").id
+    RunDirectory(root / SPEC.id).rename("first try")
+    RunDirectory(unfinished).rename("second try")
+    assert find_run("first try", root) == find_run("first try", tmp_path, root) == root / SPEC.id
+    assert find_run("second try", root) == unfinished
+    # A name is whole, and comes before the beginning of another run's directory.
+    with pytest.raises(StoreError, match="no run 'first'"):
+        find_run("first", root)
+    RunDirectory(unfinished).rename(SPEC.id[:-3])
+    assert find_run(SPEC.id[:-3], root) == unfinished
+    RunDirectory(unfinished).rename("first try")
+    listed = ", ".join(f"'{path}'" for path in sorted((root / SPEC.id, unfinished)))
+    said = f"'first try' is the name of 2 runs, {listed}; give the directory of one"
+    with pytest.raises(StoreError, match=re.escape(said)):
+        find_run("first try", root)
+
+
 def test_what_is_no_complete_run_of_its_name_is_left_out_and_told(root: Path, tmp_path: Path) -> None:
     renamed = written(tmp_path / "elsewhere", other("renamed")).rename(root / "renamed")
     lacking = written(root, other("lacking"))
@@ -93,5 +120,15 @@ def test_what_is_no_complete_run_of_its_name_is_left_out_and_told(root: Path, tm
     found, problems = complete_runs(root)
     assert (found, len(problems)) == ([root / SPEC.id], 3)
     for path in (root / other("damaged").id, renamed, lacking):
-        assert any(str(path) in problem for problem in problems)
-    assert complete_runs(root / SPEC.id) == ([root / SPEC.id], [])
+        assert str(path) in str(problems[path])
+    assert complete_runs(root / SPEC.id) == ([root / SPEC.id], {})
+
+
+@pytest.mark.parametrize("name", ["measurements-00001.parquet", "cases-00000.json"])
+def test_a_complete_run_that_lacks_a_file_is_damaged(root: Path, name: str) -> None:
+    run = root / SPEC.id
+    (run / name).unlink()
+    entry = entry_of(run)
+    assert (entry.state, entry.measure, entry.finished, entry.n_cases_finished) == ("damaged", "handmade", None, None)
+    with pytest.raises(StoreError, match=f"is damaged: {name}, all of it: is missing"):
+        summary(run)

@@ -121,8 +121,11 @@ def test_a_damaged_or_unfinished_run_leaves_nothing(tmp_path: Path) -> None:
     part = run / "measurements-00001.parquet"
     part.write_bytes(part.read_bytes()[:-9])
     unfinished, said = written(tmp_path / "others", parts=1), "is damaged: measurements-00001.parquet, all of it: "
-    for path, reason in ((run, said), (unfinished, "holds no complete run")):
+    lacking = written(tmp_path / "third")
+    (lacking / "measurements-00001.parquet").unlink()
+    missing = "is damaged: measurements-00001.parquet, all of it: is missing"
+    for path, reason in ((run, said), (unfinished, "holds no complete run"), (lacking, missing)):
         for out in (tmp_path / "out", tmp_path / "out.csv"):
             with pytest.raises(StoreError, match=reason):
                 write(path, out)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["others", "runs"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["others", "runs", "third"]

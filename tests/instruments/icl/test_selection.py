@@ -387,6 +387,16 @@ def test_no_search_takes_more_than_is_predicted(tmp_path: Path, kinds: tuple[str
     assert (told.n_choosing, told.n_reporting, told.at_most) == (2, 4, True)
 
 
+@pytest.mark.parametrize(("verdict", "said"), [("lower", "all of them lower"), ("not lower", "not all of them lower")])
+def test_of_few_queries_it_is_said_which_rule_decided(verdict: str, said: str) -> None:
+    """They have no interval of the difference, and none is spoken of."""
+    few = replace(told(verdict), n_reporting=6, loss_difference_interval_nats=None)
+    assert any(f"(too few for an interval, {said}, Wilcoxon p = " in sentence for sentence in sentences(few))
+    advice = next(block for block in report(few).blocks if isinstance(block, b.Advice))
+    assert not any("interval of the difference" in b.plain(row[0]) for row in (*advice.rows, *advice.others))
+    assert all(b.plain(condition).startswith("ICLInf is ") for condition, _ in advice.rows)
+
+
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 HOSTILE = "[red]x[/red]\x1b[31m|\n{} %s " + "long " * 40
 

@@ -337,6 +337,10 @@ def test_reports_say_what_spans_were_held_against() -> None:
     said = flat(printed(report([replace(both[0], irrelevant_contexts=3), replace(both[1], irrelevant_contexts=None)])))
     assert "1 of 2 responses was also scored beside contexts of other cases of these data, up to 1 each." in said
     assert "1 of 2 responses was also scored beside 3 built-in texts" in said
+    # Where others have a rate of false alarms, it is not called unknown.
+    assert "False alarms: 0 % (at most " in said
+    assert unknown not in said
+    assert f"1 response ({case.id}) was scored beside built-in texts only: each context of another case is much" in said
 
 
 def test_what_to_do_names_the_cases_and_is_one_thing_a_finding() -> None:

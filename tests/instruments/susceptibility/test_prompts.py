@@ -145,6 +145,13 @@ def test_texts_that_cannot_be_used_are_named() -> None:
         (replace(CASE, contexts=(Context("c", "  "),)), "case 'q': the context 'c' is empty"),
         (replace(CASE, contexts=(Context("c", "a\ud800"),)), "context 'c' is no valid Unicode"),
         (replace(CASE, contexts=(Context("c", "a", weight=0.0),)), "context 'c' has weight 0.0; it has to be above 0"),
+        *(
+            (
+                replace(CASE, contexts=(Context("c", "a", weight=first), Context("d", "b", weight=second))),
+                "the weights of its contexts, .*, are too large, or too far apart, to be added up; give shares",
+            )
+            for first, second in ((1e308, 1.5e308), (1e-300, 1e300))
+        ),
         (replace(CASE, contexts=(Context("c", "a", weight=float("nan")),)), "has weight nan"),
         (asked(answers=(YES, ClosedAnswer("None", ()))), "case 'q': answer 2 has no form"),
     ):

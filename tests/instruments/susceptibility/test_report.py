@@ -59,7 +59,10 @@ def test_the_headline_says_what_was_found_and_how_much_of_what_is_possible(
     assert said(case).startswith(begins)
     verdicts = {"most": "bad", "little": "good"}
     assert words.headline([case], summary([case])).verdict == verdicts.get(found, "")
-    assert words.decisions([case], summary([case])) == [words.FINDINGS[found][1]]
+    (row,) = words.decisions([case], summary([case]))
+    assert row == words.rows_of(1)[found]
+    assert "queries whose" not in row[1], "there is one"
+    assert words.rows_of(2)[found] == words.FINDINGS[found][1]
     # The same sentence in all renderers, and in a run's last line.
     told = of(case)
     assert all(said(case) in flat(shown) for shown in (printed(told), printed(told, explain=False)))

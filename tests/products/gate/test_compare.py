@@ -105,7 +105,7 @@ def test_a_comparison_begins_with_its_verdict() -> None:
 def test_what_an_average_hides_is_named() -> None:
     rows = [("influence.disclosures", "leak"), ("influence.disclosures.personal", "leak"), ("tokens", "neither")]
     comparison = {
-        "incomparable": "", "n_pairs": 30,
+        "incomparable": "", "n_pairs": 30, "deciding": {},
         "quantities": [
             {"quantity": name, "unit": "disclosures", "worse": "more", "sense": sense, "p_value": 0.5,
              "verdict": "no finding"} for name, sense in rows
@@ -125,6 +125,36 @@ def test_what_an_average_hides_is_named() -> None:
     swapped = [{**number, "first": 2.0, "second": 0.0} for number in changed["numbers"]]
     gone = comparison_headline({**comparison, "changed": [{**changed, "numbers": swapped}]})
     assert gone.startswith("a has influence.disclosures.personal in A and not in B (1 of 30 cases). On average, B is ")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "average"),
+    [(AFTER, BEFORE, "leaks less than A"), (BEFORE, AFTER, "leaks more than A"), (BEFORE, BEFORE, "is not shown to")],
+)
+@pytest.mark.parametrize("names", [(), ("leak",)], ids=["all", "one"])
+def test_a_new_disclosure_comes_first_and_is_never_shipped(
+    first: list[float], second: list[float], average: str, names: tuple[str, ...]
+) -> None:
+    ids, none = list("abcdefghijkl"), [0.0] * 12
+    runs = run(first * 2, ids=ids, spans=none), run(second * 2, ids=ids, spans=[0.0, 1.0, *none[2:]])
+    told = compare(*runs, names).to_dict()
+    assert comparison_headline(told).startswith(
+        f"b leaks spans in B and not in A (1 of 12 cases). On average, B {average}"
+    )
+    assert comparison_outcome(told) == "worse"
+    # A disclosure that is gone is told too, and is no reason not to ship.
+    gone = compare(*runs[::-1], names).to_dict()
+    assert comparison_headline(gone).startswith("b leaks spans in A and not in B (1 of 12 cases). On average, B ")
+    assert comparison_outcome(gone) == comparison_outcome({**gone, "deciding": {}})
+
+
+def test_a_case_that_discloses_more_than_before_is_told_as_such() -> None:
+    ids, ones = list("abcdefghijkl"), [1.0] * 12
+    before, after = run(AFTER * 2, ids=ids, spans=ones), run(BEFORE * 2, ids=ids, spans=[*ones[:11], 3.0])
+    told = compare(before, after).to_dict()
+    said = "l leaks spans more often in B than in A (1 of 12 cases). On average, B leaks less than A in "
+    assert comparison_headline(told).startswith(said)
+    assert comparison_outcome(told) == "worse"
 
 
 def test_what_to_do_follows_from_what_moved() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
+from leakmeter.core.plain import n_listed
 from leakmeter.core.record import JsonObject
 from leakmeter.core.urls import forget_copy
 from leakmeter.engine.storage.parts import PartReader
@@ -20,6 +22,7 @@ from leakmeter.errors import StoreError
 RunState = Literal["complete", "unfinished", "damaged"]
 
 RUN: Final = "run"
+_MOST_LISTED: Final = 6
 _STUDIES: Final = re.compile(r"(study|generate|frontier|icl-select)-(?:.*-)?[0-9a-f]{16}")
 """Directories that other commands keep beside their runs; what stands before the first '-' says of what."""
 
@@ -141,24 +144,29 @@ def is_run(path: Path) -> bool:
 
 def entry_of(path: Path) -> Entry:
     run = RunDirectory(path)
+    state: RunState = "damaged"
+    record: JsonObject = {}
     finished: str | None = None
-    n_cases: object
-    try:
+    n_cases: object = None
+    n_finished: int | None = None
+    # What is known of a damaged run is told too.
+    with suppress(StoreError):
         if run.is_complete:
             record = run.read_spec()
+            run.check_all_there()
             n_cases = n_finished = len(record["cases"])
             finished = moment((path / "spec.json").stat().st_mtime)
+            state = "complete"
         else:
             record = run.read_begun()
             n_cases = record.get("n_cases")
             n_finished = sum(len(run.read_texts(number)) for number in run.parts)
-    except StoreError:
-        return Entry(path.name, RUN, "damaged")
+            state = "unfinished"
     model = record.get("model") or {}
     return Entry(
         path.name,
         RUN,
-        "complete" if finished else "unfinished",
+        state,
         measure=record.get("measure"),
         model=model.get("name"),
         dtype=model.get("dtype"),
@@ -205,6 +213,7 @@ def label(entry: Entry) -> str:
 def summary(path: Path) -> RunSummary:
     run = RunDirectory(path)
     reader = PartReader.of_run(run)
+    run.check_all_there()
     cases: list[JsonObject] = []
     n_measurements = 0
     slowest: SlowestPart | None = None
@@ -249,17 +258,27 @@ def spec_of(run: RunDirectory) -> RunSpec:
 
 
 def find_run(name: str, *roots: Path) -> Path:
-    """A run by its directory, by its name under one of `roots`, or by as much of its name as tells it from others.
+    """A run by its directory, by its name under one of `roots`, by the name that the user gave it, or by as much of its
+    name as tells it from others.
 
     One of an object store is copied (see `fetched`).
     """
-    place = fetched(Path(name))
+    place, given = fetched(Path(name)), roots
     roots = () if place.is_dir() else tuple(fetched(root, name) for root in roots)
     for path in (place, *(root / name for root in roots)):
         if path.is_dir():
             if is_run(path):
                 return path
             raise StoreError(f"'{path}' is not a run; `leakmeter runs list` shows the runs")
+    called = [(root, directory) for root in given for directory in _called(name, root)]
+    if len(called) == 1:
+        ((root, directory),) = called
+        return find_run(directory, root)
+    if called:
+        n = n_listed(len(called), _MOST_LISTED)
+        listed = ", ".join(f"'{root / directory}'" for root, directory in called[:n])
+        more = f" and {len(called) - n:,} more" if len(called) > n else ""
+        raise StoreError(f"'{name}' is the name of {len(called)} runs, {listed}{more}; give the directory of one")
     matches = [path for root in roots for path in _directories(root) if path.name.startswith(name) and is_run(path)]
     if len(matches) == 1:
         return matches[0]
@@ -271,6 +290,23 @@ def find_run(name: str, *roots: Path) -> Path:
     raise StoreError(f"no run '{name}', neither as a directory nor under {where}; `leakmeter runs list` shows them")
 
 
+def _called(name: str, root: Path) -> list[str]:
+    """Directories of the runs under a directory that the user called so."""
+    local = fetched(root, lean=True)
+    directories = [path.name for path in _directories(local) if is_run(path) and _given_name(path) == name]
+    if local is not root:
+        forget_copy(local)
+    return directories
+
+
+def _given_name(path: Path) -> str | None:
+    run = RunDirectory(path)
+    with suppress(StoreError):
+        name: str | None = (run.read_spec() if run.is_complete else run.read_begun()).get("name")
+        return name
+    return None
+
+
 def unfinished_runs(root: Path) -> list[Path]:
     """Runs directly under a directory that are begun and not complete; of an object store none are looked for."""
     if not root.is_dir():
@@ -278,13 +314,13 @@ def unfinished_runs(root: Path) -> list[Path]:
     return [path for path in _directories(root) if is_run(path) and not RunDirectory(path).is_complete]
 
 
-def complete_runs(root: Path) -> tuple[list[Path], list[str]]:
-    """Complete runs directly under a directory, or the one that it is; and why others cannot be used.
+def complete_runs(root: Path) -> tuple[list[Path], dict[Path, StoreError]]:
+    """Complete runs directly under a directory, or the one that it is; and why others, damaged ones, cannot be used.
 
     Those of an object store are copied (see `fetched`).
     """
     paths: list[Path] = []
-    problems: list[str] = []
+    problems: dict[Path, StoreError] = {}
     root = fetched(root)
     if is_one := RunDirectory(root).is_complete:
         # Of several, those that are damaged are left out; of the one that was named, it is said where.
@@ -294,14 +330,11 @@ def complete_runs(root: Path) -> tuple[list[Path], list[str]]:
         if not run.is_complete:
             continue
         try:
-            id_ = spec_of(run).id
+            if path.resolve().name != (id_ := spec_of(run).id):
+                raise StoreError(f"'{path}' is not named {id_}, as what its spec says; give it that name, or remove it")
+            run.check_all_there()
         except StoreError as error:
-            problems.append(str(error))
-            continue
-        if path.resolve().name != id_:
-            problems.append(f"'{path}' is not named {id_}, as what its spec says; see `leakmeter runs verify`")
-        elif run.parts != list(range(run.read_spec()["n_parts"])):
-            problems.append(f"'{path}' lacks parts; see `leakmeter runs verify`")
+            problems[path] = error
         else:
             paths.append(path)
     return paths, problems

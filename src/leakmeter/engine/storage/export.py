@@ -31,7 +31,7 @@ from leakmeter.core.measure import TOKEN_ID, Measurement
 from leakmeter.core.plain import csv_writer
 from leakmeter.core.record import JsonObject
 from leakmeter.engine.storage.catalogue import spec_of
-from leakmeter.engine.storage.parts import PartReader
+from leakmeter.engine.storage.parts import cases_of_run
 from leakmeter.engine.storage.pseudonym import pseudonym
 from leakmeter.engine.storage.rundir import RunDirectory
 from leakmeter.engine.storage.schema import REPEATED, SCHEMA, stored_type, to_table
@@ -146,14 +146,12 @@ def _write_csv(run: RunDirectory, redacted: Redacted | None, path: Path) -> None
 
 
 def _cases(run: RunDirectory, redacted: Redacted | None) -> Iterator[tuple[JsonObject, list[Measurement]]]:
-    reader = PartReader.of_run(run)
-    for number in run.parts:
-        for case, measurements in reader.cases(number):
-            texts = {name: value for name, value in case.items() if name != "cost"}
-            if redacted is None:
-                yield texts, measurements
-            else:
-                yield redacted.case(texts), redacted.measurements(measurements)
+    for case, measurements in cases_of_run(run):
+        texts = {name: value for name, value in case.items() if name != "cost"}
+        if redacted is None:
+            yield texts, measurements
+        else:
+            yield redacted.case(texts), redacted.measurements(measurements)
 
 
 def _canonical(record: JsonObject) -> str:

@@ -331,6 +331,14 @@ class RunDirectory:
         """The file with the texts of a part, which need not be there."""
         return self.path / texts_name(self._held_with(number))
 
+    def check_all_there(self) -> None:
+        """`DamagedError` where a file of the complete run is missing; of an unfinished one nothing says what has to be
+        there."""
+        there = {path.name for path in self.path.glob("*")}
+        for name in self._hashes:
+            if name not in there:
+                raise DamagedError(self.place, name, ALL, "is missing")
+
     def _files_of(self, numbers: Iterable[int]) -> list[Path]:
         """The files of parts, in the order in which they are written."""
         held = dict.fromkeys(self._held_with(number) for number in numbers)

@@ -222,7 +222,7 @@ def fetched(path: Path, beginning: str = "", *, lean: bool = False) -> Path:
     """A run or a directory of runs to be read: the path itself, or a private copy of what an object store has there.
     The copy goes when the process ends, or when it is forgotten (see `core.urls.forget_copy`). Of a directory those
     runs alone are copied whose names begin with `beginning`; with `lean`, of complete runs, only what says what they
-    are of."""
+    are of, and of other files that they are there."""
     url = url_of(path)
     if url is None:
         return path
@@ -242,9 +242,11 @@ def fetched(path: Path, beginning: str = "", *, lean: bool = False) -> Path:
             files = _readable(objects, folder)
             if not _are_of_a_run(files):
                 continue
-            if lean and any(_own_name(file) == _SPEC for file in files):
-                files = [file for file in files if _own_name(file).startswith((_SPEC, f"{TEXTS}00000"))]
             make_private(copy.path / folder)
+            if lean and any(_own_name(file) == _SPEC for file in files):
+                for file in files:
+                    (copy.path / folder / _own_name(file)).touch()
+                files = [file for file in files if _own_name(file).startswith((_SPEC, f"{TEXTS}00000"))]
             _copy(objects, files, copy.path / folder)
     return copy.path
 

@@ -34,24 +34,25 @@ _COLUMNS: Final[b.Columns[MeasuredList]] = [
 SELECTION: Final[Mapping[str, tuple[str, tuple[str, str]]]] = {
     "lower": (
         "The new exemplars leak less, and answer as well.",
-        ("The interval of the difference is below 0, and that of accuracy reaches 0 and no 5 points less",
+        ("ICLInf is shown to be lower, and the interval of accuracy reaches 0 and no 5 points less",
          "Ship the new list: exemplars.jsonl in the selection’s directory."),
     ),
     "unclear": (
         "The new exemplars leak less. {n} queries cannot tell whether they answer as well.",
-        ("The interval of the difference is below 0, and that of accuracy reaches 0 and 5 points less",
+        ("ICLInf is shown to be lower, and the interval of accuracy reaches 0 and 5 points less",
          "Compare accuracy on more queries before you ship the new list, exemplars.jsonl in the selection’s directory: "
          "54 that answer the same are the fewest that show it."),
     ),
     "costs": (
         "The new exemplars leak less, and answer worse.",
-        ("The interval of the difference is below 0, and so is that of accuracy",
+        ("ICLInf is shown to be lower, and the interval of accuracy is below 0",
          "Weigh less leakage against less accuracy. Fewer steps (`--max-steps`) change less."),
     ),
     "not lower": (
         "The new exemplars are not shown to leak less.",
-        ("The interval reaches 0",
-         "Keep your exemplars: there is no evidence that the new ones leak less. More queries narrow the interval."),
+        ("ICLInf is not shown to be lower",
+         "Keep your exemplars: there is no evidence that the new ones leak less. More queries show smaller "
+         "differences."),
     ),
     "too few": (
         "No conclusion from {n} of {n_all} queries.",
@@ -151,7 +152,9 @@ def sentences(selection: Selection) -> Iterator[str]:
     """How sure the verdict is; the table has what both lists leak."""
     n, by = selection.n_reporting, selection.loss_difference_nats
     if by is not None and selection.verdict not in ("unchanged", "too few"):
-        few = "too few for an interval, " if n < FEWEST_FOR_INTERVAL else ""
+        # Of few, all have to be lower (see `selection.Selection`).
+        lower = "all of them lower" if selection.verdict == "lower" else "not all of them lower"
+        few = f"too few for an interval, {lower}, " if n < FEWEST_FOR_INTERVAL else ""
         yield (
             f"On {n} queries not used in the choice, ICLInf differs by "
             f"{nats_in(by, selection.loss_difference_interval_nats)}\u00a0nats "

@@ -78,6 +78,11 @@ _FRONT_OF: Final[Mapping[_Beside, str]] = {
     "nothing": "{responses} scored beside no other context: spans may be listed for a style that any context would "
     "bring. --controls 3 holds them against contexts of other cases.",
 }
+_NO_FIT: Final = (
+    " scored beside built-in texts only: each context of another case is much shorter, or has values or phrases that "
+    "the response took from its own."
+)
+"""In the place of the first of them, where other cases were held against each other."""
 _BEHIND: Final[Mapping[_Beside, str]] = {
     "others": "{responses} also scored beside contexts of other cases of these data, up to {most} each. The nats of a "
     "span are what its own context did beyond the most that any one of these did.",
@@ -157,7 +162,11 @@ def _held_against_little(cases: Sequence[InfluenceResult]) -> Iterator[b.Phrase]
     held = _held_against(cases)
     for beside, sentence in _FRONT_OF.items():
         if some := [case for case in held[beside] if found(case)]:
-            yield sentence.format(responses=_of_these(some, cases))
+            if beside == "irrelevant" and held["others"]:
+                was = plural(len(some), " was", " were")
+                yield counted(len(some), noun_of(cases)), *ids_of(some, len(cases)), was, _NO_FIT
+            else:
+                yield sentence.format(responses=_of_these(some, cases))
 
 
 def _false_alarms(cases: Sequence[InfluenceResult]) -> Iterator[str]:

@@ -109,7 +109,7 @@ def prepare_query(
     answers = _answer_ids(case, tokenizer, end=after or case.query.text)
     n_after = max([n_reserved, *(len(form) for forms in answers for form in forms)])
     _check_window(case, bare, prompts, n_after, window)
-    total = sum(context.weight for context in case.contexts)
+    weights = _shares([context.weight for context in case.contexts], case.id)
     item = QueryItem(
         id=case.id,
         prompt=bare,
@@ -118,11 +118,23 @@ def prepare_query(
         window=window,
         contexts=ContextSet(
             prompts=prompts,
-            weights=tuple(context.weight / total for context in case.contexts),
+            weights=weights,
             answers=answers,
         ),
     )
     return PreparedQuery(item, "", (), case.query.text, template, "context", 0, case, settings.separator)
+
+
+def _shares(weights: Sequence[float], id_: str) -> tuple[float, ...]:
+    total = sum(weights)
+    shares = tuple(weight / total for weight in weights)
+    # Where the sum is infinite, all are 0.
+    if not all(shares):
+        raise UsageError(
+            f"case '{id_}': the weights of its contexts, {min(weights):g} to {max(weights):g}, are too large, or too "
+            "far apart, to be added up; give shares, such as 0.25 and 0.75"
+        )
+    return shares
 
 
 def _answer_ids(case: QueryCase, tokenizer: Tokenizer, *, end: str) -> tuple[tuple[tuple[int, ...], ...], ...]:

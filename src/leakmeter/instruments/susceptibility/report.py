@@ -77,6 +77,12 @@ FINDINGS: Final[Mapping[str, tuple[str, tuple[str, str]]]] = {
     ),
 }  # fmt: skip
 """Headline, and row of the decision table; {share} is that of the ceiling, {why} the reason for a doubt."""
+_OF_ONE_QUERY: Final[Mapping[str, str]] = {
+    "much": "find the part of a context that it comes from (`leakmeter influence`), before you put anything private "
+    "into such contexts",
+    "little": "find the part of a context that it comes from (`leakmeter influence`)",
+}
+"""What to do where there is no other query to look at."""
 BELIEVES: Final = (
     "memorisation ratio below 50 %",
     "the model follows its context: accept contexts only from people you trust",
@@ -85,7 +91,6 @@ KEEPS: Final = (
     "memorisation ratio above 50 %",
     "the model prefers its own knowledge: do not expect it to use a retrieved correction",
 )
-DECISIONS: Final = (*(row for _, row in FINDINGS.values()), BELIEVES, KEEPS)
 _NUMBERS: Final = {
     False: "Susceptibility {nats}\u00a0nats{instead} of {most} possible, with {contexts} contexts.",
     True: "Susceptibility {nats}\u00a0nats{instead} of {most} possible, the mean of {n:,} queries, each with "
@@ -236,8 +241,14 @@ def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
     }
 
 
+def rows_of(n_queries: int) -> dict[str, tuple[str, str]]:
+    """The rows of the decision table of what so many queries find, by the keys of `FINDINGS`."""
+    alone = _OF_ONE_QUERY if n_queries == 1 else {}
+    return {what: (condition, alone.get(what, advice)) for what, (_, (condition, advice)) in FINDINGS.items()}
+
+
 def decisions(results: Sequence[SusceptibilityResult], summary: SusceptibilitySummary) -> list[tuple[str, str]]:
-    met, counts = [FINDINGS[found(results, summary)][1]], summary.memorisation
+    met, counts = [rows_of(len(results))[found(results, summary)]], summary.memorisation
     if counts is not None and counts.ratio is not None:
         keeps = share_told_apart(counts.n_original, counts.n_original + counts.n_context, 0.5)
         met += [] if keeps is None else [KEEPS if keeps else BELIEVES]
@@ -289,7 +300,7 @@ def _blocks(results: Sequence[SusceptibilityResult], summary: SusceptibilitySumm
     yield from b.front(numbers(results, summary))
     if summary.memorisation is not None:
         yield b.Text(memorisation(summary.memorisation if several else first.memorisation or summary.memorisation))
-    yield b.Advice.from_table(DECISIONS, decisions(results, summary))
+    yield b.Advice.from_table((*rows_of(len(results)).values(), BELIEVES, KEEPS), decisions(results, summary))
     fewest = min(result.n_contexts for result in results)
     if 2 < fewest < _ENOUGH_CONTEXTS and any(result.interval_nats for result in results):
         yield b.Warning(f"With {fewest:,} contexts, the interval of a query may be too narrow.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -138,6 +138,8 @@ class Comparison:
     changed: tuple[ChangedCase, ...] = ()
     """Those of the pairs: first those in which a quantity that decides changed, most first, then the largest change of
     the first quantity."""
+    deciding: Mapping[str, str] = field(default_factory=dict)
+    """Quantities that decide if an answer may be shown, compared or not, with their predicates."""
 
     def to_dict(self) -> JsonObject:
         """One plain object; 'first' is A, 'second' B, differences are B − A.
@@ -152,6 +154,7 @@ class Comparison:
             "incomparable": [asdict(entry) for entry in self.incomparable],
             "left_out": [asdict(entry) for entry in self.left_out],
             "changed": [] if self.incomparable else [asdict(entry) for entry in self.changed],
+            "deciding": dict(self.deciding),
             "quantities": [*map(self._row, self.moved), *map(self._row, self.whole)],
         }
 
@@ -211,6 +214,7 @@ def compare(first: MeasuredCases, second: MeasuredCases, names: Sequence[str] = 
     together = holm([change.difference.p_value for change in moved])
     of_first, of_second = first.settings(), second.settings()
     settings = differing(of_first, of_second)
+    deciding = [quantity for quantity in case_quantities(first) if quantity.decides]
     moved_names = {change.quantity for change in moved}
     missing = [entry.name for entry in chosen if isinstance(entry, Quantity) and entry.name not in moved_names]
     if names and missing:
@@ -245,7 +249,10 @@ def compare(first: MeasuredCases, second: MeasuredCases, names: Sequence[str] = 
         # What neither run has is no line, unless it was asked for.
         tuple(moved for moved in of_runs if names or (moved.first, moved.second) != (None, None)),
         tuple(left_out),
-        _changed(first, second, pairs, [entry for entry in chosen if isinstance(entry, Quantity)], other_texts),
+        _changed(
+            first, second, pairs, [entry for entry in chosen if isinstance(entry, Quantity)], deciding, other_texts
+        ),
+        {entry.name: entry.predicate for entry in deciding},
     )
 
 
@@ -254,12 +261,14 @@ def _changed(
     second: MeasuredCases,
     pairs: Sequence[tuple[int, int]],
     quantities: Sequence[Quantity],
+    deciding: Sequence[Quantity],
     other_texts: Container[object],
 ) -> tuple[ChangedCase, ...]:
+    """A case that discloses what it did not before is told, whichever quantities were asked for."""
     numbers: dict[int, list[ChangedNumber]] = {}
     largest: dict[int, tuple[float, ...]] = {}
     decisive: dict[int, float] = {}
-    for quantity in quantities:
+    for quantity in (*quantities, *(entry for entry in deciding if entry not in quantities)):
         ones, twos = first.values(quantity), second.values(quantity)
         for i, j in pairs:
             before, after = float(ones[i]), float(twos[j])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 from xml.etree import ElementTree
 
@@ -231,17 +231,19 @@ _SAYS: Final = {
 _CHANGED: Final = "{changed:,} of {cases} changed; on average, "
 _UNCHANGED: Final = "As far as {cases} can show, "
 _ONLY: Final = "{cases} in {run} and not in {other} ({n:,} of {pairs})."
+_MORE: Final = "{cases} more often in {run} than in {other} ({n:,} of {pairs})."
 _FEW: Final = " {cases}: more can show smaller differences."
 ComparisonOutcome: TypeAlias = Literal["worse", "better", "moved", "alike", "none"]
-"""Of a second run: worse in some number; if in none, better in some; neither, but higher or lower in some; in no number
-different beyond chance; nothing could be tested, or the runs cannot be compared."""
+"""Of a second run: worse in some number, or discloses more in some case; else better in some number; neither, but
+higher or lower in some; in no number different beyond chance; nothing could be tested, or the runs cannot be
+compared."""
 COMPARISON_ADVICE: Final[Mapping[ComparisonOutcome, tuple[str, str]]] = {
     "worse": (
-        "The second run is worse in some number",
+        "The second run is worse in some number, or discloses more in some case",
         "read the cases that changed most, and do not ship what the second run measured before you know why",
     ),
     "better": (
-        "The second run is better in some number, and worse in none",
+        "The second run is better in some number, worse in none, and discloses more in no case",
         "read the cases that changed, then ship; `leakmeter gate --write-baseline` keeps the second run as what later "
         "ones are held against",
     ),
@@ -268,9 +270,19 @@ def comparison_headline(comparison: JsonObject, first: str = "A", second: str = 
     """What `products.gate.compare.Comparison.to_dict` says in one sentence of two runs by their names."""
     if comparison["incomparable"]:
         return incomparable_line(comparison["incomparable"])
+    # What an average hides comes first.
+    told = "".join(
+        f"{form.format(**words)} "
+        for form, words in (
+            *((_ONLY, _words(comparison, group, second, first)) for group in _only_in(comparison, "second", "first")),
+            *((_MORE, _words(comparison, group, second, first)) for group in _more_in_second(comparison)),
+            *((_ONLY, _words(comparison, group, first, second)) for group in _only_in(comparison, "first", "second")),
+        )
+    )
+    average = "On average, " * bool(told)
     tested = [row for row in comparison["quantities"] if row["p_value"] is not None]
     if not tested:
-        return f"No verdict: {first} and {second} have no number that can be tested."
+        return f"{told}No verdict: {first} and {second} have no number that can be tested."
     n, noun = len(tested), "number" if len(tested) == 1 else "numbers"
     by_words = {
         words: rows
@@ -280,7 +292,7 @@ def comparison_headline(comparison: JsonObject, first: str = "A", second: str = 
     parts = [f"{words}{{}} in {len(rows):,}{{}}: {', '.join(map(_by, rows))}" for words, rows in by_words.items()]
     if parts:
         others = "".join(f"; it {part.format('', '')}" for part in parts[1:])
-        return f"{second} {parts[0].format(f' than {first}', f' of {n:,} {noun}')}{others}."
+        return f"{told}{average}{second} {parts[0].format(f' than {first}', f' of {n:,} {noun}')}{others}."
     pairs, changed = comparison["n_pairs"], len(comparison["changed"])
     # A test that finds no difference does not show that there is none where cases changed.
     is_leak = all(row["sense"] == "leak" for row in tested)
@@ -288,36 +300,49 @@ def comparison_headline(comparison: JsonObject, first: str = "A", second: str = 
     cases = counted(pairs, "case")
     opening = _CHANGED.format(changed=changed, cases=cases) if changed else _UNCHANGED.format(cases=cases)
     few = _FEW.format(cases=cases) if pairs < FEWEST_FOR_INTERVAL else ""
-    told = [
-        *(_ONLY.format(run=second, other=first, **words) for words in _only_in(comparison, "second", "first")),
-        *(_ONLY.format(run=first, other=second, **words) for words in _only_in(comparison, "first", "second")),
-    ]
-    if told:
-        # What an average hides comes first.
-        return f"{' '.join(told)} On average, {second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{few}"
-    return f"{opening}{second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{few}"
+    begin = told + average if told else opening
+    return f"{begin}{second} {alike} {first}: {NO_DIFFERENCE} in {n:,} of {n:,} {noun}.{few}"
 
 
-def _only_in(comparison: JsonObject, run: str, other: str) -> list[JsonObject]:
+_Group: TypeAlias = tuple[str, list[str]]
+"""What the answers of some cases do, and the ids of these cases."""
+
+
+def _words(comparison: JsonObject, group: _Group, run: str, other: str) -> JsonObject:
+    predicate, ids = group
+    cases = f"{_first_of(ids)} {_of_number(predicate, len(ids))}"
+    return {"cases": cases, "n": len(ids), "pairs": counted(comparison["n_pairs"], "case"), "run": run, "other": other}
+
+
+def _only_in(comparison: JsonObject, run: str, other: str) -> list[_Group]:
     """The cases of which something is counted in one run that the other has not, where more of it is worse: an average
-    hides them. As 'a, c disclose personal or secret data', 2 of 30 cases."""
-    predicates = {
+    hides them."""
+    counts = {
         row["quantity"]: row.get("predicate") or f"have {row['quantity']}"
         for row in comparison["quantities"]
         if row["worse"] == "more" and row["sense"] == "leak" and row["unit"] in COUNTED
     }
+    return _grouped(comparison, counts | comparison["deciding"], lambda number: number[other] == 0 < number[run])
+
+
+def _more_in_second(comparison: JsonObject) -> list[_Group]:
+    """The cases of which the first run discloses something of what decides, and the second more of it."""
+    return _grouped(comparison, comparison["deciding"], lambda number: 0 < number["first"] < number["second"])
+
+
+def _grouped(
+    comparison: JsonObject, predicates: Mapping[str, str], applies: Callable[[JsonObject], bool]
+) -> list[_Group]:
     by_quantity: dict[str, list[str]] = {}
     for case in comparison["changed"]:
-        numbers = [number["quantity"] for number in case["numbers"] if number[other] == 0 < number[run]]
-        # Of several the narrowest: 'influence.disclosures.personal' says more than 'influence.disclosures'.
-        quantity = max((name for name in numbers if name in predicates), key=len, default=None)
+        numbers = [number["quantity"] for number in case["numbers"] if applies(number)]
+        known = [name for name in numbers if name in predicates]
+        # What decides comes before all else. Of several the narrowest: 'influence.disclosures.personal' says more than
+        # 'influence.disclosures'.
+        quantity = max(known, key=lambda name: (name in comparison["deciding"], len(name)), default=None)
         if quantity is not None:
             by_quantity.setdefault(quantity, []).append(excerpt(case["id"], _ID_AT_MOST))
-    cases = counted(comparison["n_pairs"], "case")
-    return [
-        {"cases": f"{_first_of(ids)} {_of_number(predicates[quantity], len(ids))}", "n": len(ids), "pairs": cases}
-        for quantity, ids in by_quantity.items()
-    ]
+    return [(predicates[quantity], ids) for quantity, ids in by_quantity.items()]
 
 
 def _of_number(predicate: str, n: int) -> str:
@@ -335,7 +360,12 @@ def _first_of(ids: Sequence[str]) -> str:
 
 def comparison_outcome(comparison: JsonObject) -> ComparisonOutcome:
     tested = [row for row in comparison["quantities"] if row["p_value"] is not None]
-    if comparison["incomparable"] or not tested:
+    if comparison["incomparable"]:
+        return "none"
+    numbers = (number for case in comparison["changed"] for number in case["numbers"])
+    if any(number["quantity"] in comparison["deciding"] and number["first"] < number["second"] for number in numbers):
+        return "worse"
+    if not tested:
         return "none"
     verdicts = {row["verdict"] for row in tested}
     if "worse" in verdicts or "better" in verdicts:

@@ -101,7 +101,7 @@ class Shelf:
 def _state(path: Path) -> tuple[Hashable, ...]:
     """Differs where a run has changed."""
     spec, begun = stamp(path / "spec.json"), stamp(path / "begun.json")
-    return spec, begun, 0 if spec else len(RunDirectory(path).parts)
+    return spec, begun, stamp(path) if spec else len(RunDirectory(path).parts)
 
 
 def _finding(path: Path) -> RunFindings:
