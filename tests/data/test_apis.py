@@ -221,6 +221,23 @@ def test_what_code_printed_is_a_result() -> None:
         read([responses_pair([drawn, SAID])])
 
 
+@pytest.mark.parametrize(
+    "found",
+    [
+        [{"type": "web_search_result", "url": "https://h.example", "title": "Berth", "encrypted_content": "Eqgf"}],
+        {"type": "encrypted_code_execution_result", "encrypted_stdout": "Eqgf", "stderr": "", "content": []},
+    ],
+)
+def test_results_that_only_their_api_can_read_are_refused(found: Any) -> None:
+    searched = [
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "berth"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": found},
+        {"type": "text", "text": ANSWER},
+    ]
+    with pytest.raises(DataError, match="the log does not have what a tool found, which the model read"):
+        read([{"messages": [USER, {"role": "assistant", "content": searched}]}])
+
+
 def test_the_system_prompt_is_read_from_where_each_api_has_it() -> None:
     for name in ("chat completions", "responses, a function", "anthropic", "bedrock, a log of invocations"):
         case = read([LOGS[name]]).cases[-1]
@@ -364,6 +381,41 @@ def test_a_refusal_is_an_answer() -> None:
     pair["response"]["choices"][0]["message"] |= {"content": None, "refusal": "I do not give numbers out."}
     for log in (responses_pair([SEARCHED, refused]), pair):
         assert read([log]).cases[-1].response == "I do not give numbers out."
+
+
+CALLED_BY_GEMINI = {"name": "find", "args": {"q": 9}}
+TOLD_GEMINI = {"name": "find", "response": {"tenant": RECORD}}
+
+
+@pytest.mark.parametrize("spelling", [("functionCall", "functionResponse"), ("function_call", "function_response")])
+@pytest.mark.parametrize("role", ["user", "function"])
+def test_calls_of_gemini_are_read(spelling: tuple[str, str], role: str) -> None:
+    calling, told = spelling
+    contents = [
+        {"parts": [{"text": ASKED}]},
+        {"role": "model", "parts": [
+            {calling: CALLED_BY_GEMINI, "thoughtSignature": "Eqgf"}, {calling: CALLED_BY_GEMINI | {"name": "tides"}},
+        ]},
+        {"role": role, "parts": [{told: TOLD_GEMINI}, {told: {"name": "tides", "response": {"tide": TIDES}}}]},
+    ]  # fmt: skip
+    said = {"role": "model", "parts": [{"text": ANSWER}, {calling: {"name": "book", "args": {"whom": ANSWER}}}]}
+    system = {"parts": [{"text": SYSTEM}]}
+    answer = {"candidates": [{"content": said, "finishReason": "STOP"}]}
+    request = {"contents": contents, "systemInstruction": system, "tools": []}
+    logs = [
+        {**request, "response": answer}, {**request, **answer}, {"request": request, "response": answer},
+        {"request": {"contents": contents, "config": {"system_instruction": SYSTEM}}, "response": answer},
+        {"messages": [{"role": "system", "content": SYSTEM}, contents[0] | {"role": "user"}, *contents[1:], said]},
+    ]  # fmt: skip
+    for log in logs:
+        case, call = read([log]).cases
+        assert case.messages[0].text == SYSTEM
+        assert sources(case) == {
+            "find#1": json.dumps(TOLD_GEMINI["response"]), "tides#1": json.dumps({"tide": TIDES}),
+        }  # fmt: skip
+        assert (case.response, call.emission and call.emission.recipient) == (ANSWER, "book")
+    with pytest.raises(DataError, match="goes on from 'cachedContent', which is not in the log"):
+        read([{**request, "cachedContent": "cachedContents/1", "response": answer}])
 
 
 SAYING = {"role": "assistant", "content": ANSWER}

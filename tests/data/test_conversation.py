@@ -235,6 +235,49 @@ def test_documents_that_a_tool_found_have_names_of_their_own() -> None:
     assert sources(case) == ["crm.md", "tides.md"]
 
 
+PRIVATE = {"tenant": "Orla Brennick", "phone": "555-010-4471"}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        # More than a text and what describes it
+        ([{"title": "Boat", "text": "let", **PRIVATE}], ("Boat", None)),
+        ([{"filename": "boat.md", "text": "let", **PRIVATE}], ("boat.md", None)),
+        ([{"url": "https://boat.example", "content": "let", **PRIVATE}], ("https://boat.example", None)),
+        ([{"title": "Boat", "text": "let", "body": "Orla Brennick"}], ("Boat", None)),
+        ([{"title": "Boat", "text": "let", "is_ill": True}], ("Boat", None)),
+        ([{"title": "Boat", "text": "let", "metadata": {"owner": "Orla"}}], ("Boat", None)),
+        ([{"type": "contact", "text": "let", **PRIVATE}], ("find#1", None)),
+        ([{"type": "contact", "text": "let", "name": "Orla Brennick"}], ("find#1", None)),
+        ([{"type": "contact", "content": [{"type": "text", "text": "let"}], **PRIVATE}], ("find#1", None)),
+        ([{"type": "text", "text": "let", **PRIVATE}], ("find#1", None)),
+        ({"type": "contact", "text": "let", "value": "Orla Brennick"}, ("find#1", None)),
+        # Nothing more
+        ([{"title": "Boat", "text": "let", "score": 0.4, "id": 7, "url": "https://boat.example"}], ("Boat", "let")),
+        ([{"title": "Boat", "text": "let", "metadata": {"source": "boat.md", "page": 3}}], ("Boat", "let")),
+        ([{"title": "Boat", "text": "let", "content": "let", "error": None}], ("Boat", "let")),
+        ([{"type": "text", "text": "let", "annotations": {"audience": ["user"]}}], ("find#1", "let")),
+        ([{"type": "resource", "resource": {"uri": "boat.md", "text": "let"}}], ("boat.md", "let")),
+        (
+            [{"type": "document", "title": "Boat", "source": {"type": "text", "media_type": "text", "data": "let"}}],
+            ("Boat", "let"),
+        ),
+    ],
+)  # fmt: skip
+def test_no_field_of_a_record_that_a_tool_returned_is_lost(found: Any, expected: tuple[str, str | None]) -> None:
+    part = {"type": "tool-find", "toolCallId": "c1", "state": "output-available", "input": {"q": 1}, "output": found}
+    (case,) = read([ASKED, {"role": "assistant", "parts": [part, {"type": "text", "text": "Orla."}]}]).cases
+    (source,) = (message.parts[number] for message in case.messages for number in message.retrieved)
+    name, text = expected
+    assert source.name == name
+    if text is not None:
+        assert source.text == text
+    else:
+        held = json.loads(source.text)
+        assert held in (found, *(found if isinstance(found, list) else ()))
+
+
 def test_a_document_beside_the_question_is_a_source_and_the_question_stays() -> None:
     asked = {
         "role": "user",

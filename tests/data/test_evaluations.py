@@ -255,12 +255,20 @@ def test_turns_of_deepeval_are_read() -> None:
              {"role": "assistant", "content": ANSWER, "retrieval_context": [RECORD]},
              {"role": "user", "content": "And the tide?"},
              {"role": "assistant", "content": "At six.", "tools_called": [{**TOOLS, "output": TIDES}]}]  # fmt: skip
-    cases = read([{"scenario": "s", "turns": turns}]).cases
-    assert [case.response for case in cases if case.emission and case.emission.channel == "answer"] == [
-        ANSWER,
-        "At six.",
-    ]
-    assert sources(cases[-1]) == {"d1": RECORD, "search#1": TIDES}
+    # Its own log may have no more than the turns.
+    for fields in ({"scenario": "s"}, {}):
+        cases = read([{**fields, "turns": turns}]).cases
+        answers = [case.response for case in cases if case.emission and case.emission.channel == "answer"]
+        assert answers == [ANSWER, "At six."]
+        assert sources(cases[-1]) == {"d1": RECORD, "search#1": TIDES}
+    for spelling in ("tools_called", "toolsCalled"):
+        calling = [turns[0], {"role": "assistant", "content": ANSWER, spelling: [{**TOOLS, "output": RECORD}]}]
+        (case,) = read([{"turns": calling}]).cases[-1:]
+        assert (case.response, sources(case)) == (ANSWER, {"search#1": RECORD})
+    found = {"content": [{"type": "text", "text": RECORD}], "isError": False}
+    served = {"role": "assistant", "content": ANSWER, "mcp_tools_called": [{"name": "s", "args": {}, "result": found}]}
+    (case,) = read([{"turns": [turns[0], served]}]).cases[-1:]
+    assert (case.response, sources(case)) == (ANSWER, {"s#1": RECORD})
 
 
 @pytest.mark.peers

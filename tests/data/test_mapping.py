@@ -89,7 +89,17 @@ def test_a_path_to_blocks_of_one_text_joins_them() -> None:
         assert (case.query, case.response) == ("Who called?", "Anna did.")
     with pytest.raises(DataError, match=r"'query' is not text; .*\(it is of type 'image'\)"):
         cases_of([{**row, "typed": [*typed, {"type": "image", "url": "x"}]}], map=f"query=typed,{rest}")
-    # Texts of several documents are no one text.
+    messages = [{"type": "call", "id": 1}, {"type": "msg", "text": "Who"}, {"type": "msg", "text": " called?"}]
+    for chosen, expected in ((messages, "Who called?"), (messages[:2], "Who")):
+        (case,) = cases_of(
+            [{"items": chosen, "docs": ["Anna called."]}],
+            map="query=items[type=msg].text,context=docs,response=items[type=msg].text",
+        ).cases
+        assert (case.query, case.response) == (expected, expected)
+    # Turns, and texts of several documents, are no one text.
+    turns = [{"role": "assistant", "text": "Anna."}, {"role": "assistant", "text": "Bo."}]
+    with pytest.raises(DataError, match="'response' is a list, expected text"):
+        cases_of([{**row, "turns": turns}], map="query=typed,context=docs,response=turns[role=assistant].text")
     with pytest.raises(DataError, match="'query' is a list, expected text"):
         cases_of([{**row, "in": [{"text": "Who?", "id": 1}]}], map=f"query=in[].text,{rest}")
 

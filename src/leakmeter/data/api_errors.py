@@ -39,9 +39,15 @@ _CODED = re.compile(r"Error code: [45]\d\d(?:\s-\s(?P<error>\{.*\}))?", re.DOTAL
 """How the client of OpenAI, and of Anthropic, prints an error."""
 _OF_STREAM: Final = ("data:", "event:", "id:", "retry:", ":")
 _BRACKETED = re.compile(r"\[ERROR: (?P<error>.*)\]", re.DOTALL)
+_PAGE: Final = r"https://(?:openrouter\.ai|(?:platform\.)?openai\.com)/[/a-z-]*"
 _NAMED = re.compile(
     r"(?:Insufficient credits|Rate limit exceeded|Too many requests|Request timed out|Connection error|"
-    r"Internal server error|Service unavailable|Bad gateway|Overloaded)\.?",
+    r"Internal server error|Service unavailable|Bad gateway|Overloaded|"
+    r"You exceeded your current quota, please check your plan and billing details|"
+    r"Your credit balance is too low to access the Anthropic API)"
+    # What providers write behind it, word for word.
+    rf"(?:\. (?:Add more|Add more (?:at|using) {_PAGE}|For more information on this error, read the docs: {_PAGE}|"
+    r"Please go to Plans & Billing to upgrade or purchase credits))?\.?",
     re.IGNORECASE,
 )
 """Messages of an error in brackets that stand there alone."""

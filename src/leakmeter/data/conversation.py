@@ -288,8 +288,7 @@ def _of_part(part: ContentPart, role: str, number: int, at: str) -> Iterator[Con
         yield from _results(held, name, id_, role, number, at)
         return
     if part.kind in foreign.DOCUMENT_PARTS:
-        inner = get(part.kind) if isinstance(get(part.kind), Mapping) else part.logged
-        yield _document(inner, role, number, at)
+        yield _document(part.logged, role, number, at)
         return
     kind = f" (it is of type '{part.kind}')" if is_name(part.kind) and part.kind != "text" else ""
     raise DataError(f"{at} is not text; only text can be measured{kind}")
@@ -308,12 +307,16 @@ def _call(call: Any, role: str, number: int, at: str, *, kind: str = "") -> Conv
 
 
 def _document(held: Any, role: str, number: int, at: str) -> ConversationEntry:
+    kind = getter(held)("type") or ""
+    held = inner if isinstance(inner := getter(held)(kind), Mapping) else held
     document = described(held)
-    text = document.text if document.text is not None else foreign.text_of(held)
-    if text is None:
-        raise DataError(f"{at}: a document has no text; only text can be measured")
     names = [getter(held)("title"), *map(getter(held), _OWN_NAMES), *map(document.described, _OWN_NAMES)]
     name = next((name for name in names if isinstance(name, str) and name.strip()), "")
+    text = foreign.text_of(held, name) if document.text is None else document.text
+    if text is None:
+        raise DataError(f"{at}: a document has no text; only text can be measured")
+    if document.text is not None and not foreign.says_only(held, f"{name}\n{text}"):
+        text = foreign.as_text(held)
     text = checked_text(text, "content", at)
     return ConversationEntry("source", text, name, role, number, is_named=bool(name), is_within=role == "user")
 
@@ -329,6 +332,11 @@ def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: 
         # A result of MCP: the model read its blocks; what is structured says the same again.
         held = held["content"] or held.get("structuredContent")
     blocks = held if isinstance(held, list) and held and all(isinstance(part, Mapping) for part in held) else []
+    if sealed := next(filter(None, map(_sealed, blocks or [held])), None):
+        raise DataError(
+            f"{at}: the log does not have what a tool found, which the model read, but in '{sealed}' alone; put the "
+            "text into 'content', or skip the row with --skip-bad"
+        )
     if blocks and all(_is_document(block) for block in blocks):
         for block in blocks:
             yield replace(_document(block, role, number, at), call_id=id_, is_within=False)
@@ -336,7 +344,10 @@ def _results(held: Any, name: str, id_: str | None, role: str, number: int, at: 
     parts = parts_of(held) if isinstance(held, list) and all(map(_is_block, held)) else []
     if parts and all(part.kind == "text" for part in parts):
         own_names = [getter(part.logged)("name") if not isinstance(part.logged, str) else None for part in parts]
-        texts = [_text(part, at) for part in parts]
+        texts = [
+            text if foreign.says_only(part.logged, f"{own}\n{text}") else foreign.as_text(part.logged)
+            for own, part, text in zip(own_names, parts, [_text(part, at) for part in parts], strict=True)
+        ]
         if any(own_names):
             for own, text in zip(own_names, texts, strict=True):
                 if text:
@@ -371,6 +382,13 @@ def _is_block(part: object) -> bool:
         isinstance(part, Mapping)
         and (any(name in part for name in ("type", "block_type", "message_content")) or set(part) <= {"text", "name"})
     )
+
+
+def _sealed(found: object) -> str | None:
+    """The field of a result that only its API can read, where the result has no text."""
+    if not isinstance(found, Mapping) or described(found).text is not None or foreign.text_of(found) is not None:
+        return None
+    return next((name for name, held in found.items() if held and str(name).startswith("encrypted_")), None)
 
 
 def _is_document(part: Mapping[Any, Any]) -> bool:
@@ -508,7 +526,7 @@ class _Building:
         self._add(Message("user", name, tuple(parts), tuple(retrieved), fixed=True))
 
     def _read(self, entries: Sequence[ConversationEntry]) -> None:
-        for (_, role, call_id), group in groupby(entries, key=lambda entry: (entry.message, entry.role, entry.call_id)):
+        for (_, role, call_id, _), group in groupby(entries, key=_returned_together):
             read = list(group)
             own = next((entry.name for entry in read if entry.name and not entry.is_named), "")
             tool = self._calls.get(call_id or "") or own
@@ -597,6 +615,11 @@ def _stretch(entry: ConversationEntry) -> tuple[str, int]:
     if entry.kind == "source" and not entry.is_within:
         return "read", 0
     return ("instructions" if entry.kind == "system" else "asked"), entry.message
+
+
+def _returned_together(entry: ConversationEntry) -> tuple[int, str, str | None, str]:
+    """What is one for all that a tool returned at once; several tools' results without ids may stand in one message."""
+    return entry.message, entry.role, entry.call_id, "" if entry.is_named else entry.name
 
 
 def says_something(arguments: str) -> bool:

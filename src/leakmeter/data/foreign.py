@@ -81,14 +81,17 @@ _REASONED_ENDS: Final = ("reasoning", "reasoning_content", "tokens", "token_coun
 TEXT_PARTS: Final = ("text", "input_text", "output_text")
 CALL_PARTS: Final = (
     *("tool_call", "tool_use", "function_call", "toolUse", "server_tool_use", "mcp_tool_use", "server_tool_call"),
-    *("custom_tool_call", "dynamic-tool", "tool-call", "tool-invocation"),
+    *("custom_tool_call", "dynamic-tool", "tool-call", "tool-invocation", "functionCall"),
+    *("executableCode", "executable_code"),
 )
 RESULT_PARTS: Final = (
     *("tool_call_response", "tool_result", "toolResult", "tool_call_result", "tool-result", "function_call_output"),
     *("custom_tool_call_output", "mcp_tool_result", "web_search_tool_result", "server_tool_call_response"),
+    *("functionResponse", "function_response", "codeExecutionResult", "code_execution_result"),
 )
 DOCUMENT_PARTS: Final = ("document", "search_result", "resource", "web_search_result", "retrieved_document")
 """Parts that are documents beside a question, or among what a tool returned."""
+_CALLED_OR_RETURNED: Final = frozenset((*CALL_PARTS, *RESULT_PARTS))
 ITEMS: Final = (
     *(*CALL_PARTS, *RESULT_PARTS, *REASONED, "mcp_list_tools", "mcp_approval_request"),
     *(
@@ -343,9 +346,10 @@ def _part(logged: Any) -> ContentPart:
     kind = _plain(get("type") or get("block_type"))
     if kind is None and get("thought") is True:
         kind = "reasoning"  # Google's mark of a text
-    if kind is None and text is None and isinstance(logged, Mapping) and len(logged) == 1:
-        # Bedrock's parts have their kind as the one name.
-        (kind,) = logged
+    if kind is None and text is None and isinstance(logged, Mapping):
+        # Bedrock's parts have their kind as the one name, Google's beside a signature.
+        named = [name for name in logged if len(logged) == 1 or (name in _CALLED_OR_RETURNED and logged[name])]
+        kind = named[0] if len(named) == 1 else None
     return ContentPart("text" if kind is None or kind in TEXT_PARTS else str(kind), text, logged)
 
 
@@ -412,7 +416,9 @@ def content_of(turn: Turn) -> tuple[str | list[LoggedFields], list[LoggedFields]
     for part in parts_of(turn.content):
         text = part.text
         if part.kind in RESULT_PARTS and not text:
-            text = as_text(next(filter(None, map(getter(part.logged), ("response", "result", "content"))), ""))
+            inner = getter(part.logged)(part.kind)
+            look = getter(inner if isinstance(inner, Mapping) else part.logged)
+            text = as_text(next(filter(None, map(look, ("response", "result", "output", "content"))), ""))
         if part.kind in CALL_PARTS:
             calls.append(part.logged)
         elif text is not None and part.kind in ("text", *RESULT_PARTS):
@@ -470,7 +476,10 @@ def called(call: Any, kind: str = "") -> tuple[str, str, str | None]:
 
 def _within_shells(call: Any) -> Callable[[str], Any]:
     get = getter(call)
-    for shell in ("tool_call", "function", "toolUse", "toolInvocation"):
+    for shell in (
+        *("tool_call", "function", "toolUse", "toolInvocation", "functionCall", "function_call"),
+        *("executableCode", "executable_code"),
+    ):
         inner = get(shell)
         get = getter(inner) if inner is not None and not isinstance(inner, str) else get
     return get
@@ -490,8 +499,36 @@ _NO_TEXTS: Final = (
 """Types of parts whose data are no text."""
 
 
-def text_of(value: Any) -> str | None:
-    """What a result, a document's source or a list of blocks says as text; None where it is no text."""
+_DESCRIBING: Final = frozenset(
+    (
+        *("type", "block_type", "id", "id_", "doc_id", "document_id", "node_id", "chunk_id", "file_id", "tool_call_id"),
+        *("vector_store_id", "source", "file_name", "filename", "file_path", "filepath", "path", "uri", "url", "link"),
+        *("score", "relevance_score", "rerank_score", "similarity", "distance", "rank", "index", "embedding"),
+        *("sparse_embedding", "page", "page_number", "page_label", "page_age", "mimeType", "mime_type", "media_type"),
+        *("annotations", "citations", "cache_control", "_meta", "encrypted_content", "logprobs", "providerOptions"),
+        *("providerMetadata", "provider_options", "provider_metadata", "signature"),
+    )
+)
+"""Fields beside a text that say where it stands, how it was found, or what an API does with it, and nothing else."""
+
+
+def says_only(value: Any, said: str) -> bool:
+    """Whether a record has nothing that a reader does not learn from what was said of it, but what describes it."""
+    if isinstance(value, Mapping):
+        # What a document came from may be its name, or hold its text.
+        return all(
+            says_only(held, said)
+            for name, held in value.items()
+            if name not in _DESCRIBING or (name == "source" and isinstance(held, Mapping))
+        )
+    if isinstance(value, list):
+        return all(says_only(held, said) for held in value)
+    return value is None or (isinstance(value, str) and value.strip() in said)
+
+
+def text_of(value: Any, named: str = "") -> str | None:
+    """What a result, a document's source or a list of blocks says as text; None where it is no text. A record that says
+    more than its text and the name that it is known by is written whole."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -499,18 +536,28 @@ def text_of(value: Any) -> str | None:
         return "\n".join(text for text in texts if text) if texts and None not in texts else None
     if not isinstance(value, Mapping):
         return None
+    found = _text_within(value)
+    if found is None:
+        return None
+    name, text = found
+    rest = {other: held for other, held in value.items() if other != name}
+    return text if says_only(rest, f"{named}\n{text}") else as_text(value)
+
+
+def _text_within(value: Mapping[Any, Any]) -> tuple[str, str] | None:
+    """Which field of a record has its text, and the text."""
     if isinstance(value.get("text"), str):
-        return str(value["text"])
+        return "text", str(value["text"])
     if "json" in value and len(value) == 1:
-        return as_text(value["json"])
+        return "json", as_text(value["json"])
     kind = value.get("type")
     if kind in _NO_TEXTS:
         return None
     if kind == "json" and "value" in value:
-        return as_text(value["value"])
+        return "value", as_text(value["value"])
     for name in ("content", "source", "value", "data", "logs"):
         if name in value and (kind is not None or name == "source") and (text := text_of(value[name])) is not None:
-            return text
+            return name, text
     return None
 
 

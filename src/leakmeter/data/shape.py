@@ -15,11 +15,12 @@ from typing import Any, Final
 
 from leakmeter.core.case import SYSTEM_ROLES
 from leakmeter.data.chat import answer_text
-from leakmeter.data.foreign import WHOSE, is_of_blocks, parts_of, turn_of
+from leakmeter.data.foreign import WHOSE, is_of_blocks, joined_answer, parts_of, turn_of
 from leakmeter.data.formats import documents_by_name
 from leakmeter.data.mapping import (
     Fields,
     checked_pairs,
+    checked_text,
     is_name,
     listed,
     mapped,
@@ -38,6 +39,8 @@ _SYSTEM: Final = "system"
 _NUMBERED: Final = re.compile(r"\[\d+\]")
 _BLOCK: Final = re.compile(r"(?P<blocks>.+)\[(?P<number>-?\d*)\]\.text")
 """A path to one text, or to the texts, of an answer that may be logged in blocks."""
+_CHOSEN_BLOCKS: Final = re.compile(r".+\[type=[^\[\]=]+\]\.text")
+"""A path to the texts of the blocks of one type."""
 _TEXTS: Final = ("query", "response")
 _PAIR: Final = ("role", "content")
 _TURNS: Final = ("user", "assistant", *SYSTEM_ROLES, "tool")
@@ -124,6 +127,10 @@ class Shape:
         fields = mapped(record, {role: path for role, path in mapping.items() if role in self.fields}, where)
         if is_of_blocks(query := fields.get("query")) and "query" in self.fields:
             fields["query"] = answer_text(query, f"{where}: 'query'")
+        for role in _TEXTS:
+            texts = fields.get(role)
+            if isinstance(texts, list) and _CHOSEN_BLOCKS.fullmatch(self.fields.get(role, "")):
+                fields[role] = joined_answer(checked_text(text, role, where) for text in texts)
         if self.contexts:
             paths = enumerate(self.contexts)
             fields["context"] = [entry for n, path in paths for entry in self._texts_at(record, path, n, where)]

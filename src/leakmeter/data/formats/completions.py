@@ -19,6 +19,7 @@ from leakmeter.data.foreign import (
     ITEMS,
     TEXT_PARTS,
     answers_of,
+    first,
     getter,
     joined_answer,
     name_of,
@@ -113,6 +114,16 @@ def _exchange(fields: Fields, where: str) -> _Exchange:
     answered: Mapping[Any, Any] = {"id": logged.get("id")} if is_beside else record(next(iter(answers.values()), None))
     messages = parsed_cell(request.get("messages", logged.get("messages")))
     system: Any = request.get("system")
+    choices: list[list[Any]] | DataError | None = None
+    if messages is None and (messages := _contents_of(request)) is not None:
+        of_google: JsonObject = {**record(request.get("config"))}
+        of_google |= request
+        system = first(of_google, "systemInstruction", "system_instruction")
+        if first(of_google, "cachedContent", "cached_content"):
+            choices = DataError(
+                f"{where}: the request goes on from 'cachedContent', which is not in the log, so that a part of the "
+                "prompt is missing; put it into 'contents'"
+            )
     before: str | None = None
     stored: Any = None
     if is_opening := answered.get("object") == "conversation":
@@ -127,7 +138,7 @@ def _exchange(fields: Fields, where: str) -> _Exchange:
     is_answered = isinstance(messages, list) and bool(messages) and turn_of(messages[-1]).role == "assistant"
     return _Exchange(
         messages,
-        _only_choices(answers, where, is_answered=is_answered),
+        choices or _only_choices(answers, where, is_answered=is_answered),
         fields.get("custom_id", fields.get("id", fields.get("requestId"))),
         fields.get("reference"),
         fields.get("error") or answered.get("error") or None,
@@ -142,6 +153,18 @@ def _exchange(fields: Fields, where: str) -> _Exchange:
     )
 
 
+def _contents_of(request: Mapping[Any, Any]) -> list[Any] | None:
+    """What Google's API calls the messages of a request: one or several, with parts or as texts; None where it has
+    none."""
+    held = parsed_cell(request.get("contents"))
+    contents = held if isinstance(held, list) else [held]
+    if not contents or not all(isinstance(each, str) or "parts" in record(each) for each in contents):
+        return None
+    return [
+        {"role": "user"} | ({"parts": [each]} if isinstance(each, str) else dict(record(each))) for each in contents
+    ]
+
+
 def _conversation_of(value: Any) -> str | None:
     """The id of a conversation that the API keeps."""
     id_ = name_of(value.get("id") if isinstance(value, Mapping) else value)
@@ -153,6 +176,8 @@ def _instructions(system: Any) -> list[Any]:
     if not system:
         return []
     held = parsed_cell(system)
+    if isinstance(held, Mapping) and isinstance(held.get("parts"), list):
+        system = held["parts"]
     is_of_messages = isinstance(held, list) and all(isinstance(each, Mapping) and "role" in each for each in held)
     return held if isinstance(held, list) and is_of_messages else [{"role": "system", "content": system}]
 
@@ -373,6 +398,10 @@ def _fits(fields: Fields) -> bool:
     body, answer = fields.get("body", fields.get("request")), fields.get("response")
     if isinstance(body, Mapping) and ("messages" in body or "body" in body):
         return True
+    if any(_contents_of(held) is not None for held in (record(body), fields)) and not {"context", "query"} & set(
+        fields
+    ):
+        return True
     if isinstance(answer, Mapping) and ("choices" in answer or isinstance(answer.get("body"), Mapping)):
         return True
     if isinstance(body, Mapping) and isinstance(answer, Mapping) and _items(answer.get("output")) is not None:
@@ -385,7 +414,8 @@ def _fits(fields: Fields) -> bool:
         return True
     # Logs have fields of all kinds; one that is nearly called 'response' is no reason to draw another.
     misspelled = any(nearest(name, ("response",), at_least=90) for name in fields if name != "response")
-    return "messages" in fields and not {"context", "query"} & set(fields) and not misspelled
+    is_request = "messages" in fields or _contents_of(fields) is not None
+    return is_request and not {"context", "query"} & set(fields) and not misspelled
 
 
 FORMAT: Final = DataFormat("openai", "messages, with choices as the response", _fits, _read)

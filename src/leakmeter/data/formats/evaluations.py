@@ -264,6 +264,11 @@ def _read_beside(fields: Fields) -> tuple[list[Any], list[tuple[Any, Any, Any]]]
         for call in listed_cell(_either(fields, "tools_called"))
         if isinstance(call, Mapping)
     ]
+    called += [
+        (call.get("name"), call.get("args"), call.get("result"))
+        for call in listed_cell(_either(fields, "mcp_tools_called"))
+        if isinstance(call, Mapping)
+    ]
     return context, called
 
 
@@ -295,9 +300,11 @@ def _messages_of_turn(turn: Any) -> Iterator[Any]:
 def _fits_deepeval(fields: Fields) -> bool:
     if "turns" in fields:
         turns = listed_cell(fields["turns"])
-        return "scenario" in fields or any(
-            isinstance(turn, Mapping) and _either(turn, "retrieval_context") is not None for turn in turns
+        own = (
+            *("retrieval_context", "retrievalContext", "tools_called", "toolsCalled"),
+            *("mcp_tools_called", "mcpToolsCalled"),
         )
+        return "scenario" in fields or any(name in turn for turn in turns if isinstance(turn, Mapping) for name in own)
     names = ("actual_output", "actualOutput"), ("retrieval_context", "retrievalContext", "tools_called", "toolsCalled")
     return has(("input",), *names)(fields)
 
