@@ -253,10 +253,11 @@ PRIVATE = {"tenant": "Orla Brennick", "phone": "555-010-4471"}
         ([{"type": "contact", "content": [{"type": "text", "text": "let"}], **PRIVATE}], ("find#1", None)),
         ([{"type": "text", "text": "let", **PRIVATE}], ("find#1", None)),
         ({"type": "contact", "text": "let", "value": "Orla Brennick"}, ("find#1", None)),
+        ([{"title": "Orla Brennick", "text": "let"}], ("Orla Brennick", None)),
         # Nothing more
-        ([{"title": "Boat", "text": "let", "score": 0.4, "id": 7, "url": "https://boat.example"}], ("Boat", "let")),
-        ([{"title": "Boat", "text": "let", "metadata": {"source": "boat.md", "page": 3}}], ("Boat", "let")),
-        ([{"title": "Boat", "text": "let", "content": "let", "error": None}], ("Boat", "let")),
+        ([{"title": "Boat", "text": "Boat: let", "score": 0.4, "id": 7, "url": "boat.example"}], ("Boat", "Boat: let")),
+        ([{"filename": "boat.md", "text": "let", "metadata": {"source": "boat.md", "page": 3}}], ("boat.md", "let")),
+        ([{"filename": "boat.md", "text": "let", "content": "let", "error": None}], ("boat.md", "let")),
         ([{"type": "text", "text": "let", "annotations": {"audience": ["user"]}}], ("find#1", "let")),
         ([{"type": "resource", "resource": {"uri": "boat.md", "text": "let"}}], ("boat.md", "let")),
         (

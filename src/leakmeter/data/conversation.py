@@ -312,10 +312,12 @@ def _document(held: Any, role: str, number: int, at: str) -> ConversationEntry:
     document = described(held)
     names = [getter(held)("title"), *map(getter(held), _OWN_NAMES), *map(document.described, _OWN_NAMES)]
     name = next((name for name in names if isinstance(name, str) and name.strip()), "")
-    text = foreign.text_of(held, name) if document.text is None else document.text
+    # The title of a record that a tool returned was read as its text was.
+    known = "" if role == "tool" and not kind and name == getter(held)("title") else name
+    text = foreign.text_of(held, known) if document.text is None else document.text
     if text is None:
         raise DataError(f"{at}: a document has no text; only text can be measured")
-    if document.text is not None and not foreign.says_only(held, f"{name}\n{text}"):
+    if document.text is not None and not foreign.says_only(held, f"{known}\n{text}"):
         text = foreign.as_text(held)
     text = checked_text(text, "content", at)
     return ConversationEntry("source", text, name, role, number, is_named=bool(name), is_within=role == "user")
