@@ -368,6 +368,29 @@ def test_what_cannot_be_is_one_line(call: Callable[[], Any], said: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_one_name_is_a_list_of_it_and_not_its_letters(tmp_path: Path) -> None:
+    told = {"context": "Ana is 41. She sings.", "query": "Age?", "response": "41"}
+    one, other = (leakmeter.influence("toy", [told], unit=unit, out=tmp_path) for unit in ("sentence", "word"))
+    compared, listed = (
+        leakmeter.compare_runs(one, other, quantities=given)
+        for given in ("influence.per_token", ["influence.per_token"])
+    )
+    assert [moved.quantity for moved in compared.moved] == [moved.quantity for moved in listed.moved]
+    kept = [tmp_path / name for name in ("one.json", "list.json")]
+    leakmeter.write_baseline(kept[0], one, quantities="influence.per_token")
+    leakmeter.write_baseline(kept[1], one, quantities=["influence.per_token"])
+    for path in kept:
+        assert json.loads(path.read_text())["runs"][0]["quantities"].keys() == {"influence.per_token"}
+    assert leakmeter.tokens("toy", **told, without="s2") == leakmeter.tokens("toy", **told, without=["s2"])
+    few: Any = {"decoys": 50, "prompts": 1, "beams": ()}
+    assert len(leakmeter.pii("toy", PEOPLE, kinds="twin", **few)) == 1
+    assert len(leakmeter.pii("toy", PEOPLE, kinds="twin", templates={"twin": "Call {name} at"}, **few)) == 1
+    with pytest.raises(UsageError, match="type is 'tel'"):
+        leakmeter.pii_check("toy", types="tel", out=tmp_path / "copy")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="move 'replace' needs a pool"):
+        leakmeter.icl_select("toy", ROWS, exemplars=ROWS[3:], task=TASK, moves="replace")
+
+
 def test_an_option_that_is_needed_is_named_as_python_names_it() -> None:
     call: Any = leakmeter.susceptibility
     with pytest.raises(TypeError, match=r"^susceptibility\(\) missing 1 required keyword-only argument: 'contexts'$"):

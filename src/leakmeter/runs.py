@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from leakmeter.core.plain import several
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.overriding import override
 
@@ -152,7 +153,9 @@ def gate(
     return GateResult(tuple(checks), tuple(held), tuple(notes(measured, allow_drawn=allow_drawn)))
 
 
-def write_baseline(path: str | Path, *run: AnyRun, quantities: Sequence[str] = (), runs: str | Path = "runs") -> Path:
+def write_baseline(
+    path: str | Path, *run: AnyRun, quantities: str | Sequence[str] = (), runs: str | Path = "runs"
+) -> Path:
     """Write quantities of runs, case by case, to a file that `gate` holds later runs against; it holds no text.
 
     Args:
@@ -185,7 +188,7 @@ def write_baseline(path: str | Path, *run: AnyRun, quantities: Sequence[str] = (
 
     where = Path(path)
     check_outside_runs(where, "baseline")
-    kept = baseline_of([_measured(any_run, runs) for any_run in run], set(quantities), _key()).to_dict()
+    kept = baseline_of([_measured(any_run, runs) for any_run in run], set(several(quantities)), _key()).to_dict()
     write_whole(where, json.dumps(kept, indent=1, allow_nan=False).encode() + b"\n", public=True)
     return where
 
@@ -210,7 +213,7 @@ def list_runs(runs: str | Path = "runs") -> list[Entry]:
 
 
 def compare_runs(
-    first: AnyRun, second: AnyRun, *, quantities: Sequence[str] = (), runs: str | Path = "runs"
+    first: AnyRun, second: AnyRun, *, quantities: str | Sequence[str] = (), runs: str | Path = "runs"
 ) -> Comparison:
     """Compare two runs of one measure case by case: differences, intervals and tests.
 
@@ -242,7 +245,7 @@ def compare_runs(
     """
     from leakmeter.products.gate.compare import compare
 
-    return compare(_measured(first, runs), _measured(second, runs), quantities)
+    return compare(_measured(first, runs), _measured(second, runs), several(quantities))
 
 
 def verify_run(run: AnyRun, *, runs: str | Path = "runs") -> Verified:
@@ -415,7 +418,7 @@ def all_printed() -> list[str]:
 def _bounds(bounds: str | Sequence[str], option: str) -> list[Bound]:
     from leakmeter.products.gate.bounds import parse_bound
 
-    return [parse_bound(text, option) for text in ([bounds] if isinstance(bounds, str) else bounds)]
+    return [parse_bound(text, option) for text in several(bounds)]
 
 
 def _path(run: AnyRun, runs: str | Path) -> Path:

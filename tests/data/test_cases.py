@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from leakmeter.core.case import Case, Document
 from leakmeter.data import cases, mapping
-from leakmeter.data.cases import cases_of
+from leakmeter.data.cases import case_of, cases_of
 from leakmeter.errors import DataError
 
 GOOD = {"context": "Anna sang.", "query": "Who?", "response": "Anna"}
@@ -86,6 +86,11 @@ def test_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, sai
         ({**GOOD, "context": [5]}, "'context[0]' is a number, expected text"),
         ({**GOOD, "context": ["a", None]}, "'context[1]' is null, expected text"),
         ({**GOOD, "context": [{"name": "a"}]}, "document 1 is an object without 'text', 'page_content', 'content'"),
+        ({**GOOD, "context": [{"text": 5}]}, "document 1: 'text' is a number, expected text"),
+        (
+            {**GOOD, "context": [{"chunk": 5, "note": "a"}]},
+            "'chunk' is a number, expected text; it has 'note': name its",
+        ),
         ({**GOOD, "context": [{"text": "a", "name": 1}]}, "'name' is a number, expected text"),
         ({**GOOD, "query": ["a"]}, "'query' is a list, expected text"),
         ({**GOOD, "response": True}, "'response' is a truth value, expected text"),
@@ -117,6 +122,20 @@ def test_a_file_without_a_case_is_refused(tmp_path: Path) -> None:
         cases.cases_of(write(tmp_path, b"{", b"[]"), skip_bad=True)
     assert "cannot be read: No such file" in refusal(tmp_path / "missing.jsonl")
     assert "is a directory; give a file" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"text": 5}, "context: document 1: 'text' is a number, expected text"),
+        ({"note": "a"}, "it has 'note': give its text as 'text'"),
+        ({"text": "Ana sang.", "body": "Bo ran."}, "give only the one that the model read"),
+    ],
+)
+def test_where_no_map_can_be_given_none_is_advised(document: dict[str, Any], said: str) -> None:
+    with pytest.raises(DataError) as refused:
+        case_of([document], "Who?")
+    assert (said in str(refused.value), "map" in str(refused.value)) == (True, False)
 
 
 def test_documents_of_one_name_are_numbered_without_meeting_each_other() -> None:

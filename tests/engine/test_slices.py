@@ -56,6 +56,19 @@ def test_what_is_no_slice_is_refused() -> None:
             Slice.parsed(text)
 
 
+def test_slices_of_logs_that_leave_out_other_rows_are_not_put_together(
+    tmp_path: Path, measure: Call, cli: Call
+) -> None:
+    assert measure("slices", "--part", "1/2").code == 0
+    with (tmp_path / "cases.jsonl").open("a", encoding="utf-8") as file:
+        file.write("\n{broken")
+    assert measure("slices", "--part", "2/2", "--skip-bad").code == 0
+    first, second = (tmp_path / "slices").iterdir()
+    for path in (first, second):
+        assert "parts are missing" in cli("runs", "complete", path).err
+    assert "these are different runs" in cli("runs", "complete", first, second).err
+
+
 def test_slices_put_together_are_the_run_of_one_process(tmp_path: Path, measure: Call, cli: Call) -> None:
     assert measure("whole").code == 0
     for part in ("2/3", "3/3"):

@@ -11,6 +11,7 @@ from leakmeter.core.backend import Backend
 from leakmeter.core.case import Case
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.measure import Measure, Measurement
+from leakmeter.core.plain import several
 from leakmeter.core.request import Scores, Trial
 from leakmeter.core.tree import Chunk
 from leakmeter.engine.loading import tell
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class TokensOptions(FunctionOptions, PromptSettings, CaseOptions):
-    without: Sequence[str] = ()
+    without: str | Sequence[str] = ()
     skip_bad: bool = False
 
 
@@ -67,7 +68,8 @@ def tokens(model: KeptModel, data: Any, options: TokensOptions) -> list[TokensRe
     """
     prompts = options.part(PromptSettings)
     cases = options.cases(data, skip_bad=options.skip_bad)
-    results, kept = tokenised(cases, prompts.resolved(), model.tokenizer, model=model.name, without=options.without)
+    without = several(options.without)
+    results, kept = tokenised(cases, prompts.resolved(), model.tokenizer, model=model.name, without=without)
     for line in (*kept.notes, *kept.problems[:1]):
         tell(line)
     return results

@@ -9,7 +9,9 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, TypeVar
+
+_Name = TypeVar("_Name", bound=str)
 
 INFINITY: Final = "Infinity"
 """How JSON spells a number that is infinite, '-' before it where it is negative; `float` reads it. null is missing."""
@@ -60,6 +62,11 @@ def n_listed(n: int, most: int) -> int:
 def plural(n: int, one: str, many: str) -> str:
     """The form of a word, or of a sentence, that goes with a number."""
     return one if n == 1 else many
+
+
+def several(names: _Name | Iterable[_Name]) -> tuple[_Name, ...]:
+    """One name, or several of them, as several: a text is never taken for its characters."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def counted(n: int, noun: str) -> str:

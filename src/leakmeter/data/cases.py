@@ -990,7 +990,7 @@ def _documents_of(context: Any) -> tuple[Document, ...]:
         return (Document("context", context),)
     held = [context] if fields_of(context) is not None else list(context)
     entries = (plain(entry, "context") for entry in held)
-    texts = [formats.document_of(entry, number, "context") for number, entry in enumerate(entries, 1)]
+    texts = [formats.document_of(entry, number, "context", is_mapped=False) for number, entry in enumerate(entries, 1)]
     documents = [
         Document(
             str(item["name"]),

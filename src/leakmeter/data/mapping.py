@@ -16,13 +16,18 @@ from leakmeter.data.foreign import Unread, parsed
 from leakmeter.data.printed import printed
 from leakmeter.errors import DataError, UsageError
 
-_KINDS = {type(None): "null", bool: "a truth value", int: "a number", float: "a number", list: "a list"}
+_KINDS = {type(None): "null", str: "a text", bool: "a truth value", int: "a number", float: "a number", list: "a list"}
+
+
+def kind_of(value: object) -> str:
+    """What a JSON value is that is no text."""
+    return value.kind if isinstance(value, Unread) else _KINDS.get(type(value), "an object")
 
 
 def checked_text(value: object, field: str, where: str) -> str:
     """A JSON value that has to be text that can be written as UTF-8."""
     if not isinstance(value, str):
-        kind = value.kind if isinstance(value, Unread) else _KINDS.get(type(value), "an object")
+        kind = kind_of(value)
         advice = f"; {value.advice}" if isinstance(value, Unread) and value.advice else ""
         raise DataError(f"{where}: '{field}' is {kind}, expected text{advice}")
     if (at := half_pair(value)) is not None:

@@ -32,10 +32,21 @@ def spec(measure: Any = None, settings: Any = None, cases: Any = (CASE,), backen
 def test_equal_work_has_one_id_by_whatever_command_and_environment() -> None:
     name = spec().id
     assert re.fullmatch(r"influence-[0-9a-f]{16}", name)
-    one = spec(command="leakmeter influence", problems=["line 3 is bad"])
+    one = spec(command="leakmeter influence", data="log.jsonl")
     assert (one.id, replace(one, environment={"python": "4"}).id) == (name, name)
-    assert (one.command, one.problems) == ("leakmeter influence", ("line 3 is bad",))
+    assert (one.command, one.data) == ("leakmeter influence", "log.jsonl")
     assert {"python", "machine", "torch", "transformers", "tokenizers", "numpy"} <= set(one.environment)
+
+
+def test_what_was_left_out_tells_runs_apart_wherever_its_file_lies() -> None:
+    several = [spec(problems=each) for each in ((), ["a.jsonl, line 3 is bad"], ["a.jsonl, line 4 is bad"], ["2 is"])]
+    assert len({one.id for one in several}) == 4
+    assert spec(problems=["/logs/b.jsonl, line 3 is bad"]).id == several[1].id
+    assert "left_out" not in several[0].record()
+    # Of runs that were written before.
+    before = {name: value for name, value in several[1].record().items() if name != "left_out"}
+    assert RunSpec.from_record(before).id == several[0].id
+    assert RunSpec.from_record(several[1].record()) == several[1]
 
 
 OTHER = {

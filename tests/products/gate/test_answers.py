@@ -53,6 +53,21 @@ def test_a_gate_over_drawn_responses_fails_unless_it_is_asked_to_let_them_count(
     assert (allowed.holds, allowed.notes[0]) == (True, said)
 
 
+@pytest.mark.parametrize("order", [(False, True), (True, False)])
+def test_a_log_with_bad_rows_and_one_without_share_no_run_whichever_is_first(
+    order: tuple[bool, ...], tmp_path: Path
+) -> None:
+    good = [{**row, "response": "Anna"} for row in ROWS]
+    files = {False: tmp_path / "log.jsonl", True: tmp_path / "bad.jsonl"}
+    for is_bad, file in files.items():
+        file.write_text("\n".join(map(json.dumps, [*good, *([{"id": "bad"}] * is_bad)])), encoding="utf-8")
+    runs = {is_bad: leakmeter.influence("toy", files[is_bad], skip_bad=is_bad, out=tmp_path / "o") for is_bad in order}
+    for is_bad, run in runs.items():
+        notes = leakmeter.gate(run.path, max=BOUND).notes
+        assert ("1 case could not be used and is left out" in notes) is is_bad
+        assert run.spec["data"] == str(files[is_bad])
+
+
 def test_a_measure_that_draws_is_not_about_given_responses(tmp_path: Path) -> None:
     run = leakmeter.decode("toy", ROWS, max_new_tokens=2, out=tmp_path)
     assert leakmeter.gate(run, max="decode.max <= 1000").holds

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import leakmeter
 from helpers.logged_answers import Echo
-from leakmeter.errors import UsageError
+from leakmeter.errors import DataError, UsageError
 from leakmeter.products.ledger.guard import NOTE, Guard
 from leakmeter.products.ledger.measuring import Measuring
 from leakmeter.products.ledger.totals import Book
@@ -213,3 +214,55 @@ def test_a_call_is_held_before_it_is_made_and_its_tool_is_the_recipient(tmp_path
     assert event["recipient"] != Book(watch.ledger).events[1]["recipient"]
     with pytest.raises(UsageError, match="no document is given, and no message is the result of a tool"):
         watch.check({}, "", "x", "reader-1", messages=messages[:1])
+
+
+@pytest.mark.parametrize(
+    "given", [TOLD["file-7"], [TOLD["file-7"]], SimpleNamespace(page_content=TOLD["file-7"], metadata={})]
+)
+def test_a_text_is_one_document_and_not_its_characters(tmp_path: Path, given: Any) -> None:
+    verdict = guard(tmp_path, 1e6).check(given, "Who came?", "Call 202-555-0143.", "reader-1")
+    assert verdict.withheld_answer == "Call [withheld: phone]."
+    assert len(verdict.uses) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"answer": None}, "answer is null; it has to be a text"),
+        ({"answer": 4471}, "answer is a number; it has to be a text"),
+        ({"query": None}, "query is null; it has to be a text"),
+        ({"tool": 7}, "tool is a number; it has to be a text"),
+        ({"trace_id": 7}, "trace_id is a number; it has to be a text"),
+        ({"temperature": "1"}, "temperature is a text; it has to be a number"),
+        ({"temperature": True}, "temperature is a truth value; it has to be a number"),
+        ({"documents": None}, "documents has to be a list, and is null"),
+        ({"documents": 7}, "documents has to be a list, and is a number"),
+        ({"documents": [None]}, "document 1 has no text"),
+        ({"messages": "Hello."}, "messages has to be a list, and is a text"),
+        ({"messages": 7}, "messages has to be a list, and is a number"),
+        ({"recipient": None}, "the recipient has no 'id'"),
+        ({"recipient": True}, "'recipient' is a truth value"),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_in_one_line(tmp_path: Path, given: dict[str, Any], said: str) -> None:
+    query, answer, recipient = ASKED
+    asked = {"documents": DOCUMENTS, "query": query, "answer": answer, "recipient": recipient}
+    with pytest.raises((UsageError, DataError)) as refused:
+        guard(tmp_path, 1e6).check(**{**asked, **given})
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("budget", ["x", "5", None, True, [1.0]])
+def test_a_budget_is_a_number(tmp_path: Path, budget: Any) -> None:
+    with pytest.raises(UsageError, match=r"budget is .*; it has to be a number of nats above 0"):
+        guard(tmp_path, budget)
+    with pytest.raises(UsageError, match="per is a number; it has to be a text"):
+        guard(tmp_path, 1.0, per=5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="ledger is null; it has to be a directory"):
+        leakmeter.Guard(leakmeter.Meter(Echo()), budget=1.0, ledger=None)  # type: ignore[arg-type]
+
+
+def test_ids_may_be_whole_numbers(tmp_path: Path) -> None:
+    verdict = guard(tmp_path, 1e6).check({7: TOLD["file-7"]}, "Who came?", "Call 202-555-0143.", "reader-1")
+    assert ([use.id for use in verdict.uses], verdict.withheld_answer) == (["7"], "Call [withheld: phone].")

@@ -203,6 +203,9 @@ def test_what_is_refused_is_said_in_one_line(made: TestClient) -> None:
     ):
         name, data = asked(made, what, **fields)[-1]
         assert (name, said in data["error"], "\n" in data["error"]) == ("failed", True, False)
+    for name in ("turn", "seed"):
+        answer = made.post("/live/measure", json={**CASE, name: -5}, headers=HEADERS)
+        assert (answer.status_code, f"{name} is -5; it has to be 0 or more" in answer.text) == (400, True)
     for fields in ({"template": "@/etc/passwd"}, {"unit": "x"}, {"model": "other"}, {"context": 3}, {"seed": "1"}):
         answer = made.post("/live/measure", json={**CASE, **fields}, headers=HEADERS)
         assert (answer.status_code, answer.text.count("\n")) == (400, 1)
@@ -222,6 +225,37 @@ def test_a_row_of_a_log_says_who_may_know_its_documents(serving: Serving) -> Non
     chat = {"messages": [{"role": "tool", "content": "Ann owes 40."}, {"role": "user", "content": "Who?"}]}
     case = Typed.from_json({"context": json.dumps(chat | {"recipient": "bob"}), "response": "Ann"}, serving).case
     assert case.recipient == Recipient("bob")
+
+
+def test_what_is_left_of_a_row_keeps_who_is_answered_and_whose_its_documents_are(
+    made: TestClient, serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw, said = live._drawn, "Call 555-010-2231."
+
+    def drawn(kept: Any, typed: Any, watch: Any) -> Any:
+        result, _ = draw(kept, typed, watch)
+        n = len(result.response.tokens) - 1
+        answer = replace(result.response, text=said, tokens=(*said[:n], said[n:]))
+        return replace(result, response=answer), kept.tokenizer.encode_data(said, first=False).ids
+
+    monkeypatch.setattr(live, "_drawn", drawn)
+    own, other = {"text": "Ana is 41. Call 555-010-2231.", "tenant": "acme"}, {"text": "Bo sings.", "tenant": "zeta"}
+    for tenant, ships in (("acme", True), ("zeta", False)):
+        row = {"context": [own, other], "recipient": {"id": "u1", "tenant": tenant}}
+        given = {"context": json.dumps(row), "response": said, "max_new_tokens": len(said)}
+        told = asked(made, "cut", **given, cut=["s3"])[-1][1]
+        assert ("do not ship" in told["html"]) is not ships
+        left = Typed.from_json({"context": told["text"], "query": "Who?", "response": said}, serving).case
+        assert [(part.text, part.tenant) for part in left.documents] == [(own["text"], "acme")]
+        assert left.recipient == Recipient("u1", tenant=tenant)
+        text = asked(made, "redact", **given, goal="disclosures")[-1][1]["text"]
+        assert json.loads(text)["recipient"] == row["recipient"]
+    whole = json.dumps({"context": own["text"], "recipient": "u1"})
+    text = asked(made, "cut", context=whole, cut=["s2"], response=said, max_new_tokens=len(said))[-1][1]["text"]
+    case = Typed.from_json({"context": text, "query": "Who?", "response": said}, serving).case
+    assert (case.recipient, [part.text for part in case.documents]) == (Recipient("u1"), ["Ana is 41."])
+    several = asked(made, "cut", context="Ana is 41.\n---\nBo sings. He runs.", cut=["s3"], max_new_tokens=2)[-1][1]
+    assert several["text"] == "Ana is 41.\n---\nBo sings."
 
 
 def test_a_conversation_is_measured_turn_by_turn(made: TestClient, tmp_path: Path) -> None:

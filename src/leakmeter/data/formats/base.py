@@ -9,7 +9,7 @@ from typing import Any, Final
 from leakmeter.core.record import JsonObject
 from leakmeter.data.chat import ChatCases
 from leakmeter.data.foreign import TEXTS, WHOSE, described
-from leakmeter.data.mapping import Fields, is_name, listed, parsed_list
+from leakmeter.data.mapping import Fields, is_name, kind_of, listed, parsed_list
 from leakmeter.data.rows import DataRow
 from leakmeter.errors import DataError
 
@@ -37,26 +37,31 @@ class DataFormat:
     """Rows with their fields to cases, or their fields; a row may hold several cases, and a case may be of two rows."""
 
 
-def document_of(value: object, number: int, where: str) -> dict[str, object]:
+def document_of(value: object, number: int, where: str, *, is_mapped: bool = True) -> dict[str, object]:
     """A document of a context as {'name', 'text'}, from a text or from any library's document (see `foreign`). It is
     called by its name, its metadata's source, title or id, or its own title, file or id; `number` is from 1. Whose it
-    is stands there too, as 'owner', 'tenant' and 'readers', where the document or its metadata say so."""
+    is stands there too, as 'owner', 'tenant' and 'readers', where the document or its metadata say so. `is_mapped` is
+    False where no `--map` can say which field is the text."""
     if not isinstance(value, Mapping):
         return {"name": f"d{number}", "text": value}
     document = described(value)
     if document.text is None:
-        keys = ", ".join(f"'{key}'" for key in value if is_name(str(key)))
-        has = f"; it has {keys}: name its text in --map, as in context=FIELD[].NAME" if keys else ""
+        other = next((name for name in TEXTS if document.get(name) is not None), None)
+        keys = ", ".join(f"'{key}'" for key in value if is_name(str(key)) and key != other)
+        advice = "name its text in --map, as in context=FIELD[].NAME" if is_mapped else "give its text as 'text'"
+        has = f"; it has {keys}: {advice}" if keys else ""
+        if other is not None:
+            kind = kind_of(document.get(other))
+            raise DataError(f"{where}: document {number}: '{other}' is {kind}, expected text{has}")
         raise DataError(
             f"{where}: document {number} is an object without 'text', 'page_content', 'content' or 'body'{has}"
         )
     others = (text for name in TEXTS if isinstance(text := document.get(name), str) and _is_prose(text))
     if any(other not in document.text for other in others):
         texts = [name for name in TEXTS if isinstance(document.get(name), str)]
-        raise DataError(
-            f"{where}: document {number} has several texts, {listed(texts)}; name the one that the model read in "
-            f"--map, as in context=FIELD,context.text={texts[0]}"
-        )
+        advice = f"name the one that the model read in --map, as in context=FIELD,context.text={texts[0]}"
+        advice = advice if is_mapped else "give only the one that the model read"
+        raise DataError(f"{where}: document {number} has several texts, {listed(texts)}; {advice}")
     whose: dict[str, object] = {}
     for key in WHOSE:
         for held in (document.get(key), document.described(key)):

@@ -77,14 +77,15 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("id", "measure", "version"), str),
     **dict.fromkeys(("params", "prompts", "model", "environment", "noise"), dict),
     **dict.fromkeys(("cases", "problems"), list),
-    **dict.fromkeys(("command", "name", "data"), _TEXT_OR_NONE),
+    **dict.fromkeys(("command", "name", "data", "left_out"), _TEXT_OR_NONE),
 }
 """Fields of a spec whose kind is known."""
 _INNER_KINDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "model": dict.fromkeys(("name", "weights_sha256", "dtype", "device"), _TEXT_OR_NONE),
     "prompts": {"unit": _TEXT_OR_NONE},
 }
-_NEEDED = _KINDS.keys() - {"environment", "problems", "command", "name", "data", "noise"} | {"n_parts", "files_sha256"}
+_OPTIONAL: Final = {"environment", "problems", "command", "name", "data", "left_out", "noise"}
+_NEEDED: Final = (_KINDS.keys() - _OPTIONAL) | {"n_parts", "files_sha256"}
 _MOST_DIGITS: Final = 300
 """Of a whole number that is a float too; a nonce has 39."""
 _SLICES_BEGIN_SECONDS: Final = 5.0

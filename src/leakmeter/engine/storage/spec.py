@@ -19,6 +19,8 @@ from leakmeter.errors import UsageError
 
 MOST_NAME: Final = 80
 """Characters of a run's name."""
+_PLACE: Final = re.compile(r".*?, (?=(?:line|record|row) [0-9])", re.DOTALL)
+"""Before a row's place, the file that it is of."""
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
 
@@ -46,11 +48,14 @@ class RunSpec:
     command: str | None = None
     """The command line, for the reader."""
     problems: tuple[str, ...] = ()
-    """Lines of the data that were left out, for the reader."""
+    """Lines of the data that were left out; `left_out` is of the id."""
     name: str | None = None
     """What the user calls the run."""
     data: str | None = None
     """Files that the cases came from, as they were given, for the reader; None where they may name people."""
+    left_out: str | None = None
+    """SHA-256 of `problems` without names of files; None where there are none, and of runs that
+    earlier versions wrote."""
 
     @classmethod
     def from_record(cls, record: JsonObject) -> Self:
@@ -65,11 +70,16 @@ class RunSpec:
 
     def record(self) -> JsonObject:
         """All fields, not copied: a run may have many cases."""
-        return {spec_field.name: getattr(self, spec_field.name) for spec_field in fields(self)}
+        record = {spec_field.name: getattr(self, spec_field.name) for spec_field in fields(self)}
+        if self.left_out is None:
+            # The id of a run without bad cases does not depend on there being such a field.
+            del record["left_out"]
+        return record
 
     @property
     def id(self) -> str:
-        """'<measure>-' and 16 hexadecimal digits: equal for runs that compute the same numbers."""
+        """'<measure>-' and 16 hexadecimal digits: equal for runs that compute the same numbers and leave out the same
+        cases."""
         text = json.dumps(self.deciding(), sort_keys=True, ensure_ascii=True)
         return f"{self.measure}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
@@ -124,7 +134,13 @@ def spec_of(
         problems=tuple(problems),
         name=label,
         data=data,
+        left_out=_hash_of(problems) if problems else None,
     )
+
+
+def _hash_of(problems: Sequence[str]) -> str:
+    said = [_PLACE.sub("", problem, count=1) for problem in problems]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
 def libraries_of() -> dict[str, str]:

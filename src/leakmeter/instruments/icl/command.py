@@ -14,6 +14,7 @@ from leakmeter.commands.call import CallOptions, DataRecord, FunctionOptions, Ro
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import FlagOption, RowOptions, RunOptions, TextOption
 from leakmeter.core.loaded import LoadedCases, Plan
+from leakmeter.core.plain import several
 from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.given import (
@@ -333,7 +334,7 @@ def icl_responses(model: KeptModel, data: Any, options: IclResponsesOptions) -> 
 class IclSelectOptions(FunctionOptions, Icl, _TaskOptions):
     exemplars: Any
     pool: Any = None
-    moves: Sequence[str] = ()
+    moves: str | Sequence[str] = ()
     max_steps: int = 5
     candidates: int = 8
     out: str | Path | None = None
@@ -398,7 +399,7 @@ def icl_select(model: KeptModel, data: Any, options: IclSelectOptions) -> Select
         sources.examples(exemplars, "train", "exemplars"),
         None if pool is None else sources.examples(pool, "train", "a pool"),
         choose_queries(sources.examples(data, "test", "queries"), options.max_queries, options.seed),
-        moves=list(options.moves),
+        moves=several(options.moves),
         max_steps=options.max_steps,
         n_candidates=options.candidates,
         seed=options.seed,

@@ -22,6 +22,7 @@ from functools import partial
 from importlib import resources
 from typing import Final
 
+from leakmeter.core.plain import several
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.pii.subject import STRUCTURED, VALUE_TYPES, RelatedPerson, Subject, ValueType
 from leakmeter.overriding import override
@@ -205,7 +206,7 @@ class CanaryCheck(Insertion):
     @override
     def __post_init__(self) -> None:
         Insertion.__post_init__(self)
-        for type_ in (*self.types, *((self.white_box,) if self.white_box else ())):
+        for type_ in (*several(self.types), *((self.white_box,) if self.white_box else ())):
             if type_ not in VALUE_TYPES:
                 raise UsageError(f"type is '{type_}'; expected one of {', '.join(VALUE_TYPES)}")
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 from leakmeter.core.backend import Backend
 from leakmeter.core.files import check_outside_runs, made_for, make_private, write_whole
 from leakmeter.core.loaded import LoadedCases, Plan
+from leakmeter.core.plain import several
 from leakmeter.core.quantity import watched
 from leakmeter.core.record import Record
 from leakmeter.core.urls import check_directory
@@ -154,7 +155,7 @@ def checked(
     if out.is_dir() and any(out.iterdir()) and not any((out / name).exists() for name in names):
         # Files of the names that a check writes would be overwritten.
         raise UsageError(f"'{out}' is not empty and holds no earlier check; give a new directory")
-    probed = [ProbedCases.of_groups(check.groups, "black", check.types)]
+    probed = [ProbedCases.of_groups(check.groups, "black", several(check.types))]
     if check.white_box:
         probed.append(ProbedCases.of_groups(check.groups, "white", (check.white_box,)))
     if so_far is not None:

@@ -18,6 +18,7 @@ from leakmeter.commands.output import command_line
 from leakmeter.commands.progress import counting, progress
 from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
+from leakmeter.core.plain import several
 from leakmeter.engine.loading import tell
 from leakmeter.engine.options import ModelOptions
 from leakmeter.errors import UsageError
@@ -125,7 +126,7 @@ def people_of(
 
 
 class PiiOptions(FunctionOptions, CallOptions, RowNames, ProbeSettings, Pii):
-    kinds: Sequence[ProbeKind] = PROBE_KINDS
+    kinds: ProbeKind | Sequence[ProbeKind] = PROBE_KINDS
     templates: ProbeTemplates | None = None
     soft_prompt: str | Path | None = None  # type: ignore[assignment]  # a file here, its hash in the settings
     region: str = "US"
@@ -208,7 +209,7 @@ def pii(model: KeptModel, data: Any, options: PiiOptions) -> Results[PiiResult]:
     measure = replace(options.part(Pii), beams=tuple(options.beams))
     people = people_of(data, options.map, options.region, options.skip_bad)
     file = None if options.soft_prompt is None else Path(options.soft_prompt)
-    plan = _plan(measure, settings, people, options.kinds, file)
+    plan = _plan(measure, settings, people, several(options.kinds), file)
     with model.lock, model.without_cache() as backend, _behind(backend, file):
         return measured(model, plan, options)
 

@@ -23,7 +23,7 @@ ProbeKind = Literal["twin", "triplet", "quadruplet", "relationship", "university
 PROBE_KINDS: Final[tuple[ProbeKind, ...]] = get_args(ProbeKind)
 BY_NAME: Final[tuple[ProbeKind, ...]] = ("twin", "relationship", "university")
 """Kinds of which a prompt says the name alone."""
-ProbeTemplates = Mapping[ProbeKind, tuple[str, ...]]
+ProbeTemplates = Mapping[ProbeKind, str | tuple[str, ...]]
 """For each kind the texts, in order, that end where a value begins. Their fields are '{name}', '{target_pii_type}',
 '{pii_1}', '{pii_1_type}', '{pii_2}', '{pii_2_type}' and '{relationship}'."""
 _GIVEN: Final[Mapping[ProbeKind, int]] = {"twin": 0, "triplet": 1, "quadruplet": 2}

@@ -17,6 +17,7 @@ from leakmeter.core.backend import Backend, Tokenizer
 from leakmeter.core.item import Prepared
 from leakmeter.core.limits import MOST_NULLS, refuse_bad
 from leakmeter.core.measure import Measure
+from leakmeter.core.plain import several
 from leakmeter.core.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
 from leakmeter.core.record import JsonObject
 from leakmeter.core.registry import Example, PlainSettings
@@ -75,7 +76,7 @@ class ProbeSettings(PlainSettings):
             (self.decoy_seed >= 0, "decoy-seed", self.decoy_seed, "0 or more"),
         )
         for kind, templates in (self.templates or {}).items():
-            for template in templates:
+            for template in several(templates):
                 check_template(kind, template)
 
     @property
@@ -88,7 +89,7 @@ class ProbeSettings(PlainSettings):
         return prepare_probe(case, backend.tokenizer, self, window=backend.window)
 
     def templates_for(self, case: ProbeCase) -> tuple[str, ...]:
-        return {**PUBLISHED, **(self.templates or {})}[case.kind][: self.prompts]
+        return several({**PUBLISHED, **(self.templates or {})}[case.kind])[: self.prompts]
 
 
 @dataclass(frozen=True, slots=True)

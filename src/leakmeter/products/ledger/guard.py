@@ -13,15 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, SupportsFloat, cast
 
 from leakmeter.commands.call import CallOptions
 from leakmeter.commands.call import measured as run_measure
 from leakmeter.core.case import Channel, Message, ToolCall
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.data.channels import channel_of
-from leakmeter.data.foreign import name_of
+from leakmeter.data.foreign import fields_of, name_of
+from leakmeter.data.mapping import kind_of
 from leakmeter.data.recipients import recipient_of
 from leakmeter.data.traces import LoggedAnswer, LoggedMessage, Sampling, as_case
 from leakmeter.data.traces.answer import Unusable, Whose
@@ -196,7 +198,9 @@ class Guard:
         allowed: str | Path | None = None,
         how: Measuring | None = None,
     ) -> None:
-        self.budget = Budget(float(budget), per)
+        self.budget = Budget(_number(budget, "budget", "a number of nats above 0"), _text(per, "per"))
+        if not isinstance(ledger, str | PathLike):
+            raise UsageError(f"ledger is {kind_of(ledger)}; it has to be a directory")
         self.ledger = Ledger.of_user(Path(ledger))
         self._model = meter.kept_model
         self._how = how or Measuring()
@@ -208,7 +212,7 @@ class Guard:
 
     def check(
         self,
-        documents: Mapping[str, Any] | Sequence[Any],
+        documents: str | Mapping[str, Any] | Sequence[Any],
         query: str,
         answer: str,
         recipient: str | Mapping[str, Any],
@@ -223,9 +227,9 @@ class Guard:
         """Say whether an answer stays within what is left of the budget.
 
         Args:
-            documents: what was retrieved, by id or in order: texts, or documents of any library, such as mappings with
-                'text', and 'owner', 'tenant' and 'readers' where these are known. None are needed where the messages
-                have results of tools.
+            documents: what was retrieved, one text, or several by id or in order: texts, or documents of any library,
+                such as mappings with 'text', and 'owner', 'tenant' and 'readers' where these are known. None are needed
+                where the messages have results of tools.
             query: what was asked.
             answer: what was drawn, and not shown yet; or the arguments of a call that was not made yet.
             recipient: who asks: an id, or a mapping with 'id', 'role', 'tenant' and 'subject'.
@@ -243,6 +247,11 @@ class Guard:
             UsageError: a document is not in the messages, or the answer cannot be measured.
             StoreError: the ledger cannot be read or written, or is of another model.
         """
+        for name, value in (("query", query), ("answer", answer), ("tool", tool), ("trace_id", trace_id)):
+            if value is not None or name in ("query", "answer"):
+                _text(value, name)
+        if temperature is not None:
+            temperature = _number(temperature, "temperature", "a number, 0 where the likeliest tokens were taken")
         logged = self._logged(documents, query, answer, recipient, messages, tool, temperature, trace_id)
         turns = Turns(self.ledger.keys)
         turns.take_up(self.ledger)
@@ -326,7 +335,7 @@ class Guard:
 
     def _logged(
         self,
-        documents: Mapping[str, Any] | Sequence[Any],
+        documents: str | Mapping[str, Any] | Sequence[Any],
         query: str,
         answer: str,
         recipient: str | Mapping[str, Any],
@@ -337,7 +346,7 @@ class Guard:
     ) -> LoggedAnswer:
         named = _retrieved(documents)
         try:
-            turns = labelled(messages_of(list(messages)), {}) if messages else []
+            turns = labelled(messages_of(_several(messages, "messages")), {}) if messages else []
         except Unusable as error:
             raise UsageError(f"the messages cannot be read: {error.reason.sentence}") from None
         if not named and not any(turn.read for turn in turns):
@@ -450,13 +459,17 @@ class Guard:
             )
 
 
-def _retrieved(documents: Mapping[str, Any] | Sequence[Any]) -> list[Retrieved]:
+def _retrieved(documents: str | Mapping[str, Any] | Sequence[Any]) -> list[Retrieved]:
     """Documents with what is said of whose they are."""
     given_ids = list(documents) if isinstance(documents, Mapping) else None
-    texts = documents.values() if isinstance(documents, Mapping) else documents
+    is_one = isinstance(documents, str) or fields_of(documents) is not None
+    if isinstance(documents, Mapping):
+        texts = list(documents.values())
+    else:
+        texts = [documents] if is_one else _several(documents, "documents")
     out: list[Retrieved] = []
     for number, given in enumerate(texts):
-        id_ = None if given_ids is None else given_ids[number]
+        id_ = None if given_ids is None else name_of(given_ids[number])
         if isinstance(given, str):
             out.append(Retrieved(id_, given))
             continue
@@ -465,6 +478,24 @@ def _retrieved(documents: Mapping[str, Any] | Sequence[Any]) -> list[Retrieved]:
             raise UsageError(f"document {number + 1} has no text; give a text, or a mapping with 'text'")
         out.append(Retrieved(id_ if given_ids is not None else name_of(found_id), text, whose=Whose(*whose)))
     return out
+
+
+def _several(value: object, name: str) -> list[Any]:
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
+        raise UsageError(f"{name} has to be a list, and is {kind_of(value)}; give each as an element of it")
+    return list(value)
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise UsageError(f"{name} is {kind_of(value)}; it has to be a text")
+    return value
+
+
+def _number(value: object, name: str, expected: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, SupportsFloat):
+        raise UsageError(f"{name} is {kind_of(value)}; it has to be {expected}")
+    return float(value)
 
 
 def _held_spans(disclosures: Iterable[LedgerDisclosure], answer: str, region: str) -> list[HeldSpan]:

@@ -22,6 +22,7 @@ from leakmeter.core.case import Recipient, ToolCall
 from leakmeter.core.item import Origin
 from leakmeter.core.loaded import LoadedCases, Plan, Preparations
 from leakmeter.core.measure import Texts
+from leakmeter.core.plain import several
 from leakmeter.core.record import JsonObject
 from leakmeter.core.self_check import carried, with_noise_of
 from leakmeter.data.traces import LoggedAnswer, Refused, TraceReader, as_case
@@ -87,7 +88,7 @@ class Measuring:
     """Files of further recognisers, TOML packs."""
     keep_texts: bool = False
     """Keep texts and names too, in the ledger's directory: pages then open each answer's heat map."""
-    answered_by: tuple[str, ...] = ()
+    answered_by: str | tuple[str, ...] = ()
     """Names that the log has for the scoring model; its own name by default."""
     conditions_hold: bool = False
     """State what no log shows: that later queries depend on a document only through what their recipient saw, and that
@@ -705,7 +706,7 @@ def _event(
         "temperature": flags.scored_at(answer),
         "decoding": answer.sampling.decoding,
         "flags": flags.flags_of(
-            answer, (model, *how.answered_by), conditions_hold=how.conditions_hold, plain_draws=how.plain_draws
+            answer, (model, *several(how.answered_by)), conditions_hold=how.conditions_hold, plain_draws=how.plain_draws
         ),
     }
 

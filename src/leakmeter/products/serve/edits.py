@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -36,7 +36,8 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class Edit:
     context: str
-    text: str
+    texts: Mapping[str, str]
+    """What is left of each document, by name."""
     changes: tuple[Change, ...]
     """In order, apart."""
 
@@ -58,7 +59,8 @@ def edited(prepared: Prepared, cut: Sequence[str], swap: Sequence[str]) -> Edit:
     changes.sort(key=lambda change: change.start)
     if not any(change.instead for change in changes) and swap:
         raise UsageError("it contains no personal data that a surrogate could replace; cut it instead")
-    return Edit(prepared.context, _edited_text(prepared.context, changes), tuple(changes))
+    texts = {name: _edited_text(prepared.context, changes, start, end) for name, start, end in prepared.documents}
+    return Edit(prepared.context, texts, tuple(changes))
 
 
 def blocks(
@@ -91,7 +93,8 @@ def blocks(
 
 
 def _verdict(edit: Edit, searched: InfluenceResult) -> b.Headline:
-    leaks = [leak for leak in disclosure_report.personal(searched) if not _is_surrogate(edit, leak)]
+    told = [row for row in disclosure_report.personal(searched) if not _is_surrogate(edit, row)]
+    leaks = [row for row in told if row.allowed != "yes"]
     if leaks:
         kinds = disclosure_report.kinds_in_sentence(leaks)
         return b.Headline(f"The new answer discloses {kinds}: do not ship.", verdict="bad")
@@ -101,6 +104,8 @@ def _verdict(edit: Edit, searched: InfluenceResult) -> b.Headline:
             f"Whether the new answer discloses any personal or secret data cannot be said: {why}. None was found."
         )
     quiet = "The new answer does not disclose any recognisable personal or secret data."
+    if told:
+        quiet = "What the new answer discloses of personal or secret data, its recipient may know."
     return b.Headline(quiet, verdict="" if searched.disclosed else "good")
 
 
@@ -159,18 +164,22 @@ def _surrogates(context: str, within: Sequence[tuple[int, int]]) -> Iterator[Cha
                     yield Change(start, end, instead)
 
 
-def _edited_text(context: str, changes: Sequence[Change]) -> str:
-    """The text with the changes: surrogates put in first, then what is cut taken out with the spaces before it."""
-    text, cursor, removed = "", 0, []
+def _edited_text(context: str, changes: Sequence[Change], start: int, end: int) -> str:
+    """Characters [start, end) with the changes: surrogates put in first, then what is cut taken out with the spaces
+    before it."""
+    text, cursor, removed = "", start, []
     for change in changes:
-        text += context[cursor : change.start]
+        first, last = max(change.start, start), min(change.end, end)
+        if first >= last:
+            continue
+        text += context[cursor:first]
         if change.instead:
             text += change.instead
         else:
-            removed.append((len(text), len(text) + change.end - change.start))
-            text += context[change.start : change.end]
-        cursor = change.end
-    return without_characters(text + context[cursor:], removed)
+            removed.append((len(text), len(text) + last - first))
+            text += context[first:last]
+        cursor = last
+    return without_characters(text + context[cursor:end], removed)
 
 
 def _meets(change: Change, others: Sequence[Change]) -> bool:

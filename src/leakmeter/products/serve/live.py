@@ -91,6 +91,8 @@ class Typed:
         response = texts["response"] if texts["response"].strip() else None
         model = serving.models.checked(texts["model"])
         turn = bodies.whole(body, "turn", 0)
+        if turn < 0:
+            raise UsageError(f"turn is {turn}; it has to be 0 or more")
         typed = cls(model, texts["context"], texts["query"], response, unit, template, n_tokens, seed, search, turn)
         said = typed.case.response if typed.conversation is not None else None
         if said is not None and response is not None and response.strip() != said.strip():
@@ -143,12 +145,28 @@ class Typed:
     def documents(self) -> str | list[Any]:
         """The context, or its documents: where lines of dashes divide it, or where it is a row of a log in JSON, whose
         documents say whose they are."""
-        held = self._held
-        listed = held.get("context") if isinstance(held, dict) else None
-        if isinstance(listed, list) and listed and all(isinstance(each, dict) for each in listed):
-            return listed
+        if (of_row := self._documents_of_row) is not None:
+            return of_row
         texts = [text.strip("\n") for text in _BETWEEN.split(self.context) if text.strip()]
         return texts if len(texts) > 1 else self.context
+
+    @property
+    def _documents_of_row(self) -> str | list[Any] | None:
+        held = self._held
+        context = held.get("context") if isinstance(held, dict) else None
+        several = [context] if isinstance(context, str) else context
+        is_read = isinstance(several, list) and bool(several) and all(isinstance(each, dict | str) for each in several)
+        return context if is_read else None
+
+    def with_texts(self, texts: Mapping[str, str]) -> Typed:
+        """The same with other texts of its documents, by name, without those of which nothing is left; whose they are
+        and who is answered stay."""
+        left = [replace(each, text=text) for each in self.case.documents if (text := texts[each.name]).strip()]
+        if self._documents_of_row is None:
+            # As the page reads it: a line of dashes between documents.
+            return replace(self, context="\n---\n".join(document.text for document in left))
+        listed = [{name: held for name, held in asdict(each).items() if held not in (None, ())} for each in left]
+        return replace(self, context=json.dumps({**self._held, "context": listed}, ensure_ascii=False))
 
     @property
     def prompts(self) -> PromptSettings:
@@ -485,16 +503,16 @@ def _cut(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObje
     kept = serving.use(typed.model, job)
     prepared = _prepared(serving, kept, typed.influence, typed, job)
     edit = edits.edited(prepared, cut, swap)
-    if not edit.text.strip():
+    if not any(map(str.strip, edit.texts.values())):
         raise UsageError("nothing is left of the context, so there is no influence; put a piece back")
     whole = _whole_of(typed)
     before_nats = serving.wholes.get((job.owner, whole))
     if before_nats is None:
         before_nats = _whole_result(serving, kept, whole, job, controls=0).whole_nats
         serving.wholes.put((job.owner, whole), before_nats)
-    after = _whole_result(serving, kept, replace(whole, context=edit.text), job, controls=0)
+    left = whole.with_texts(edit.texts)
+    after = _whole_result(serving, kept, left, job, controls=0)
     job.tell("left", nats=scale.nats_text(after.whole_nats), before=scale.nats_text(before_nats))
-    left = replace(whole, context=edit.text)
     answer, ids = _drawn(kept, left, Seen(job))
     searched = None
     if answer.response.text.strip():
@@ -503,7 +521,7 @@ def _cut(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObje
         drawn = replace(left, response=answer.response.text)
         serving.answers.put(_key(drawn, job), (ids, left))
         searched = _whole_result(serving, kept, drawn, job, controls=typed.influence.controls)
-    return {"html": html.fragment(list(edits.blocks(edit, before_nats, after, answer, searched))), "text": edit.text}
+    return {"html": html.fragment(list(edits.blocks(edit, before_nats, after, answer, searched))), "text": left.context}
 
 
 def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job, *, controls: int) -> InfluenceResult:
@@ -532,9 +550,12 @@ def _redact(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonO
     return {
         "html": html.fragment(here([*report.sections[0].blocks, b.Text(report.caveat, "soft")])),
         "cut": [piece.name for piece in result.redacted],
-        # As the page reads it: a line of dashes between documents.
-        "text": "\n---\n".join(document.text for document in result.redacted_documents),
+        "text": _context_left(typed, {document.name: document.text for document in result.redacted_documents}),
     }
+
+
+def _context_left(typed: Typed, texts: Mapping[str, str]) -> str:
+    return "\n---\n".join(texts.values()) if typed.conversation is not None else typed.with_texts(texts).context
 
 
 def _mix(serving: Serving, typed: Typed, body: JsonObject, job: Job) -> JsonObject:
