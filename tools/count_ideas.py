@@ -6,7 +6,7 @@ import ast
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,8 @@ IMPORT_BY_NAME = {
 }
 """Files that may import a module by a text, and why."""
 PROBES = ("getattr", "hasattr")
-PROBED = ("backend", "measure", "reduction", "model")
-"""Last word of what a variable or an attribute is called that is one."""
+PROBED = ("backend", "measure", "reduction", "dialect", "settings", "class", "kind", "model")
+"""Last word of what a variable or an attribute is called that is one, or the class of one."""
 OF_LIBRARIES = ("backends/hf", "models")
 """Where a `model` is one of the transformers library, whose attributes differ."""
 
@@ -202,9 +202,25 @@ def packages(source: Path = SOURCE) -> list[str]:
     return sorted(path.parent.name for path in source.glob("*/__init__.py"))
 
 
-def probes(text: str, probed: Sequence[str] = PROBED) -> Iterator[tuple[int, str]]:
+def checkable_protocols(source: Path = SOURCE) -> set[str]:
+    """Names of protocols of ours that `isinstance` takes: it then asks an object for each of their attributes."""
+    texts = (path.read_text(encoding="utf-8") for path in sorted(source.rglob("*.py")))
+    nodes = (node for text in texts if "runtime_checkable" in text for node in ast.walk(ast.parse(text)))
+    return {
+        node.name
+        for node in nodes
+        if isinstance(node, ast.ClassDef) and "runtime_checkable" in map(_last_word, node.decorator_list)
+    }
+
+
+def _last_word(node: ast.expr) -> str:
+    return ast.unparse(node).rpartition(".")[2]
+
+
+def probes(text: str, probed: Sequence[str] = PROBED, protocols: Collection[str] = ()) -> Iterator[tuple[int, str]]:
     """Lines and expressions of a module's text. To read each field of a dataclass by its name is no probe: only a name
-    that is written out, or one that an object passes on for another (`__getattr__`), may be missing."""
+    that is written out, or one that an object passes on for another (`__getattr__`), may be missing. To ask whether an
+    object is one of these protocols is one."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef) and node.name == "__getattr__":
             yield from (
@@ -212,8 +228,17 @@ def probes(text: str, probed: Sequence[str] = PROBED) -> Iterator[tuple[int, str
                 for call in ast.walk(node)
                 if isinstance(call, ast.Call) and _is_probe(call, probed)
             )
-        elif _is_probe(node, probed) and isinstance(node, ast.Call) and isinstance(node.args[1], ast.Constant):
+        elif isinstance(node, ast.Call) and (
+            (_is_probe(node, probed) and isinstance(node.args[1], ast.Constant)) or _asks_for_protocol(node, protocols)
+        ):
             yield node.lineno, ast.unparse(node)
+
+
+def _asks_for_protocol(node: ast.Call, protocols: Collection[str]) -> bool:
+    if not (isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass")):
+        return False
+    names = (one for one in ast.walk(node.args[1]) if isinstance(one, ast.Name | ast.Attribute))
+    return any(_last_word(one) in protocols for one in names)
 
 
 def _is_probe(node: ast.AST, probed: Sequence[str]) -> bool:
@@ -228,10 +253,13 @@ def _is_probe(node: ast.AST, probed: Sequence[str]) -> bool:
 def all_probes(source: Path = SOURCE) -> list[str]:
     """Files, lines and expressions of the probes in the program."""
     found = []
+    protocols = checkable_protocols(source)
     for path in sorted(source.rglob("*.py")):
         name = path.relative_to(source).as_posix()
         probed = PROBED[:-1] if name.startswith(OF_LIBRARIES) else PROBED
-        found += [f"{name}:{line}: {what}" for line, what in probes(path.read_text(encoding="utf-8"), probed)]
+        found += [
+            f"{name}:{line}: {what}" for line, what in probes(path.read_text(encoding="utf-8"), probed, protocols)
+        ]
     return found
 
 
@@ -295,7 +323,7 @@ LINES: dict[str, Callable[[], float]] = {
     "prefix trees a case, where a document matters": prefix_trees_where_a_document_matters,
     "prefix trees a case, where a response is drawn": prefix_trees_where_a_response_is_drawn,
     "prefix trees a case, of a search": prefix_trees_of_a_search,
-    "getattr and hasattr on models, measures and reductions": lambda: len(all_probes()),
+    "probes of models, measures, reductions, dialects and settings": lambda: len(all_probes()),
     "files that name prediction": files_that_name_prediction,
     "files that name half widths": files_that_name_half_widths,
     "imports hidden in texts": lambda: len(list(string_imports())),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -11,11 +12,13 @@ import pytest
 
 import leakmeter
 from helpers.command_line import object_of
+from helpers.user_strings import all_strings
 from leakmeter.backends.toy import Toy
 from leakmeter.commands.cases import read_cases
 from leakmeter.commands.options import CaseSource, RunOptions
 from leakmeter.core.case import Case, Document
 from leakmeter.core.loaded import LoadedCases
+from leakmeter.engine.options import MODEL_OPTIONS
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
@@ -89,3 +92,25 @@ def test_what_settings_cannot_use_is_said_before_a_model_is_loaded(monkeypatch: 
     monkeypatch.setattr("leakmeter.engine.loading.load", lambda *_, **__: pytest.fail("the model was loaded"))
     with pytest.raises(LeakmeterError, match="no-such-file"):
         leakmeter.influence("smollm2-135m", context="Ana is 41.", query="Age?", response="41", template="@no-such-file")
+
+
+OTHERWISE = {
+    "--allow-remote": 3,  # the doctor sends its own texts, demo its sample, and serve lets others in too
+    "--dtype": 2,  # of bounded draws, and of Fisher's gradients
+    "--memory": 1,  # of a query in SQL
+}
+"""Further texts of options of a model, where a command means something else by the name."""
+
+
+def test_an_option_of_a_model_has_one_help_text() -> None:
+    texts = Counter(
+        option
+        for line in all_strings()
+        if (option := line.removeprefix("option ").partition(":")[0]) in map(as_option, MODEL_OPTIONS)
+    )
+    assert texts == {option: 1 + OTHERWISE.get(option, 0) for option in texts}
+    assert {*OTHERWISE, "--device", "--tokenizer", "--concurrency"} <= texts.keys()
+
+
+def as_option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.backend import Encoded
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import Origin
-from leakmeter.core.loaded import HELD_TOKENS, Preparations
+from leakmeter.core.loaded import HELD_TOKENS, LoadedCases, Preparations
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
@@ -63,25 +63,51 @@ def test_what_is_in_memory_already_is_taken_as_it_is() -> None:
     assert Preparations.from_prepared(cases) is cases
 
 
-def test_a_case_beyond_those_held_is_prepared_twice_when_read_and_when_measured(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+Measuring = Callable[[list[Case], Path], object]
+MEASURING: dict[str, Measuring] = {
+    "influence": lambda cases, out: leakmeter.influence("toy", cases, controls=0, template="plain", out=out),
+    "decode": lambda cases, out: leakmeter.decode("toy", cases, max_new_tokens=1, template="plain", out=out),
+    "redact": lambda cases, out: leakmeter.redact("toy", cases, max_loss=9.0, controls=0, template="plain", out=out),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "has_responses"),
+    [("influence", True), ("decode", True), ("decode", False), ("redact", True), ("redact", False)],
+)
+def test_a_case_beyond_those_held_is_prepared_once_when_it_is_measured(
+    name: str, has_responses: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     prepared: list[str] = []
     usual = Origin.prepare
     monkeypatch.setattr(
         Origin, "prepare", lambda origin, backend: (prepared.append(origin.case.id), usual(origin, backend))[1]
     )
-    cases = [origin.case for origin in ORIGINS]
-    leakmeter.influence("toy", cases, template="plain", out=tmp_path / "held")
-    assert sorted(prepared) == [case.id for case in cases]
+    given = (origin.case for origin in ORIGINS)
+    cases = [case if has_responses else replace(case, response=None) for case in given]
+    for n_held in (0, 100, HELD_TOKENS):
+        prepared.clear()
+        monkeypatch.setattr(Preparations.__init__, "__defaults__", (n_held,))
+        MEASURING[name](cases, tmp_path / f"{n_held}")
+        # The first is prepared in any case, to see what the measure and the model cannot do, and has to fit too.
+        again = ["c0"] if n_held == 0 else []
+        assert sorted(prepared) == sorted([*again, *(case.id for case in cases)])
+
+
+def test_a_first_case_that_is_drawn_is_prepared_before_any_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be drawn is refused before anything is written."""
     monkeypatch.setattr(Preparations.__init__, "__defaults__", (0,))
-    prepared.clear()
-    leakmeter.influence("toy", cases, template="plain", out=tmp_path / "again")
-    assert sorted(prepared) == sorted(2 * [case.id for case in cases])
+    cases = [replace(origin.case, response=None if number == 7 else "Anna") for number, origin in enumerate(ORIGINS)]
+    checked: list[str] = []
+    loaded = LoadedCases(tuple(cases))
+    prepared, _ = loaded.prepared(Toy(), SETTINGS, MEASURE, lambda one: checked.append(one.item.id), deferred=True)
+    assert checked == ["c0", "c7"]
+    assert [one.item.id for one in prepared] == [case.id for case in cases]
+    assert checked == ["c0", "c7", *(case.id for case in cases if case.id not in ("c0", "c7"))]
 
 
 @pytest.mark.parametrize("is_above", [False, True])
-def test_a_log_is_tokenised_once_up_to_the_limit_and_what_is_beyond_it_twice(
+def test_a_log_is_tokenised_once_also_beyond_what_stays_in_memory(
     is_above: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_characters = HELD_TOKENS // 10 + (400 if is_above else -400)
@@ -98,5 +124,4 @@ def test_a_log_is_tokenised_once_up_to_the_limit_and_what_is_beyond_it_twice(
 
     monkeypatch.setattr(ByteTokenizer, "encode_joined", counting)
     leakmeter.influence("toy", cases, template="plain", unit="sentence", controls=0)
-    n_held = 9 if is_above else 10
-    assert [times[case.id] for case in cases] == [1] * n_held + [2] * (10 - n_held)
+    assert [times[case.id] for case in cases] == [1] * 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.count_ideas import all_probes, probes
+from tools.count_ideas import all_probes, checkable_protocols, probes
 
 
 def test_no_model_measure_or_reduction_is_asked_for_an_attribute() -> None:
@@ -18,6 +18,11 @@ def test_no_model_measure_or_reduction_is_asked_for_an_attribute() -> None:
         ("getattr(getattr(backend, 'model', None), 'device', 'cpu')", 1),
         ("getattr(cell.measure, 'seed', 0)", 1),
         ("getattr(request.reduction, 'temperature', 1.0)", 1),
+        ("getattr(dialect_class, 'translates', False)", 1),
+        ("hasattr(plan.settings, 'look')", 1),
+        ("isinstance(settings, LookingSettings)", 1),
+        ("isinstance(one, (Other, registry.LookingSettings))", 1),
+        ("isinstance(settings, PlainSettings)", 0),
         ("def __getattr__(self, name): return getattr(self._measure, name)", 1),
         ("[getattr(measure, field.name) for field in fields(measure)]", 0),
         ("getattr(backend.config, 'layer_types', None)", 0),
@@ -25,4 +30,9 @@ def test_no_model_measure_or_reduction_is_asked_for_an_attribute() -> None:
     ],
 )
 def test_what_is_counted(source: str, n: int) -> None:
-    assert len(list(probes(source))) == n
+    assert len(list(probes(source, protocols={"LookingSettings"}))) == n
+
+
+def test_protocols_that_are_checked_as_a_program_runs_are_known() -> None:
+    """A user's mechanism may be any object that has what the protocol says."""
+    assert checkable_protocols() == {"Mechanism"}

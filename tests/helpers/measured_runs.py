@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, LowerBound, Quantity, RunQuantity
 from leakmeter.results.results import MeasuredCases
@@ -14,6 +14,7 @@ from leakmeter.results.results import MeasuredCases
 class Leak:
     """The result of a case."""
 
+    defining: ClassVar[tuple[str, ...]] = ()
     id: str
     leak: float | None
     floor: float

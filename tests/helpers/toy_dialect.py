@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from leakmeter.backends.served.backend import ServedBackend
-from leakmeter.backends.served.dialect import Abilities, DrawnResponse, SequenceToScore, Served, TopRow
+from leakmeter.backends.served.dialect import Abilities, Dialect, DrawnResponse, SequenceToScore, Served, TopRow
 from leakmeter.backends.served.in_order import in_order
 from leakmeter.backends.toy import Toy
 from leakmeter.stats import logspace
@@ -18,12 +18,10 @@ TOP = Abilities(targets=True, most_top=20, whole_rows=False, samples=True, token
 ROWS = Abilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True)
 
 
-class ToyDialect:
+class ToyDialect(Dialect):
     """See `leakmeter.backends.served.dialect.Dialect`."""
 
     name = "toydialect"
-
-    reads_prefix_cache = False
 
     def __init__(self, has: Abilities) -> None:
         self.toy, self._has = Toy(), has
@@ -64,9 +62,6 @@ class ToyDialect:
             row = self._rows(SequenceToScore(tuple(prompt), tuple(ids)), range(len(ids), len(ids) + 1))[0]
             ids.append(int(rng.choice(len(row), p=np.exp(logspace.log_softmax(row, temperature)))))
         return DrawnResponse(tuple(ids), ())
-
-    def tokenize(self, text: str) -> tuple[int, ...] | None:
-        return None
 
     def _rows(self, scored: SequenceToScore, rows: range) -> np.ndarray:
         ids = np.asarray([*scored.prompt, *scored.response])

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.options import Explain, FlagOption, RunOptions
+from leakmeter.commands.options import Explain, FlagOption, RemoteOption, RunOptions
 from leakmeter.core.case import Case, Document
 from leakmeter.core.files import write_whole
 from leakmeter.core.loaded import LoadedCases, Plan
+from leakmeter.engine.options import RemoteOptions
 from leakmeter.errors import StoreError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.models import DEFAULT_MODEL
@@ -31,8 +33,7 @@ def demo(
     *,
     html: Path = Path("report.html"),
     model: str = DEFAULT_MODEL,
-    tokenizer: str | None = None,
-    allow_remote: FlagOption = False,
+    served: RemoteOption = None,
     out: Path = Path("runs"),
     no_cache: FlagOption = False,
     explain: Explain = False,
@@ -47,9 +48,7 @@ def demo(
         The report to write.
     model
         See `leakmeter influence`.
-    tokenizer
-        Of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file.
-    allow_remote
+    served.allow_remote
         Send the sample to a served model that runs on another machine.
     out
         Directory of runs.
@@ -69,8 +68,7 @@ def demo(
     case = Case("clinic note", (Document("clinic_note.txt", note),), sample["query"], sample["response"])
     run = RunOptions(
         model=model,
-        tokenizer=tokenizer,
-        allow_remote=allow_remote,
+        **asdict(served or RemoteOptions()),
         out=out,
         name="demo",
         html=html,

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from leakmeter.cli.tokens import tokens
 from leakmeter.commands import output
-from leakmeter.commands.options import FlagOption
+from leakmeter.commands.options import FlagOption, LocalOption, ServedOption
 from leakmeter.commands.output import command_line
+from leakmeter.engine.options import LocalOptions, ServedOptions
 from leakmeter.errors import UsageError
 
 app = App(name="doctor")
 app.command(tokens, name="tokens")
-
-
-_Local = Annotated[str | None, Parameter(help="For a local model; see `leakmeter influence`.")]
 
 
 @app.default
@@ -26,12 +25,8 @@ def doctor(
     *,
     model: str | None = None,
     against: str | None = None,
-    tokenizer: str | None = None,
-    allow_remote: FlagOption = False,
-    concurrency: int | None = None,
-    dtype: _Local = None,
-    device: _Local = None,
-    memory: _Local = None,
+    served: ServedOption = None,
+    local: LocalOption = None,
     report: Annotated[Path | None, Parameter(name=("--report", "--html"))] = None,
     json: FlagOption = False,
 ) -> None:
@@ -47,25 +42,14 @@ def doctor(
         A served model, such as vllm:http://127.0.0.1:8000#NAME, or a local one (see `leakmeter influence`).
     against
         Local weights to compare with: hf:PATH, a known name, a directory or a .gguf file.
-    tokenizer
-        Of a served model: a known name, hf:ORG/NAME, a directory with a tokenizer.json, or a .gguf file.
-    allow_remote
+    served.allow_remote
         Allow a served model on another machine.
-    concurrency
-        Maximum number of simultaneous requests to a served model.
     report
         Also write the report on the model, a page, to this file.
     json
         Print one JSON object instead.
     """
-    options: dict[str, Any] = {
-        "tokenizer": tokenizer,
-        "allow_remote": allow_remote,
-        "concurrency": concurrency,
-        "dtype": dtype,
-        "device": device,
-        "memory": memory,
-    }
+    options = {**asdict(served or ServedOptions()), **asdict(local or LocalOptions())}
     if model is None:
         model_options = [name for name, value in {"against": against, **options, "report": report}.items() if value]
         if model_options:

@@ -168,7 +168,7 @@ def _latest(roots: Sequence[Path], names: Sequence[str], against: Path | None) -
         raise next(iter(damaged.values()))
     entries = {path: entry_of(path) for path in (*paths, *damaged)}
     quantities = {
-        measure: getattr(registry.instrument(measure).result, "quantities", ())
+        measure: registry.instrument(measure).result.quantities
         for measure in {entry.measure for entry in entries.values()}
         if measure in registry.instruments()
     }

@@ -107,18 +107,6 @@ def add(
         interface does not have them. Without this option, such answers have no posterior.
     keep_texts
         Also keep texts and names, so that pages can show heat maps and --show-names works.
-    loading.dtype
-        float32, bfloat16 or float16.
-    loading.device
-        cpu, cuda, cuda:1 …
-    loading.memory
-        Memory for the engine to hold beside the model's weights, such as 512MiB.
-    loading.tokenizer
-        Tokenizer of a served model.
-    loading.allow_remote
-        Send prompts and answers to a served model on another machine.
-    loading.concurrency
-        Maximum number of simultaneous requests to a served model.
     """
     if not traces:
         raise UsageError("no log is given; give files of traces, or '-' for standard input")

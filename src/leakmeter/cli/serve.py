@@ -9,14 +9,14 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from leakmeter.commands import output
-from leakmeter.commands.options import FlagOption
+from leakmeter.commands.options import FlagOption, LocalOption, TokenizerOption
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.models import DEFAULT_MODEL, resolve
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from leakmeter.products.serve.serving import Models
 
-_Local = Annotated[str | None, Parameter(help="See `leakmeter influence`.")]
 PASSWORD: Final = "LEAKMETER_SERVE_PASSWORD"
 _LEAST_PASSWORD: Final = 12
 _BOUNDED: Final = Parameter(group="Answers for other programs")
@@ -58,10 +57,8 @@ def serve(
     open: FlagOption = False,
     host: str = "127.0.0.1",
     allow_remote: FlagOption = False,
-    tokenizer: str | None = None,
-    dtype: _Local = None,
-    device: _Local = None,
-    memory: _Local = None,
+    tokenizer: TokenizerOption = None,
+    local: LocalOption = None,
     bounded: BoundedOptions | None = None,
 ) -> None:
     """Show on a local page what a model leaks as you type, and browse what was measured.
@@ -86,8 +83,6 @@ def serve(
         variable LEAKMETER_SERVE_PASSWORD, or typed.
     allow_remote
         Let other machines connect, with --host; or send what you type to a served model on another machine.
-    tokenizer
-        Of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file.
     """
     try:
         import starlette
@@ -97,21 +92,20 @@ def serve(
     _ = starlette, uvicorn
     from leakmeter.backends.served import names_a_server
     from leakmeter.engine.loading import names_a_backend
-    from leakmeter.engine.options import ModelOptions
+    from leakmeter.engine.options import LocalOptions, ModelOptions, TokenizerOptions
     from leakmeter.products.serve.access import Access, is_loopback
     from leakmeter.products.serve.app import make_app, run
     from leakmeter.products.serve.queue import Queue
     from leakmeter.products.serve.serving import Models, Serving
 
     names = model or [DEFAULT_MODEL]
-    more, key, is_new = _bounded(bounded or BoundedOptions(), dtype)
-    if key is not None and dtype is None and not any(name == "toy" or names_a_server(name) for name in names):
-        dtype = "float32"  # on CUDA too: the noise of half precision would void a bound
+    local = local or LocalOptions()
+    more, key, is_new = _bounded(bounded or BoundedOptions(), local.dtype)
+    if key is not None and local.dtype is None and not any(name == "toy" or names_a_server(name) for name in names):
+        local = replace(local, dtype="float32")  # on CUDA too: the noise of half precision would void a bound
     options = ModelOptions(
-        dtype=dtype,
-        device=device,
-        memory=memory,
-        tokenizer=tokenizer,
+        **asdict(local),
+        **asdict(tokenizer or TokenizerOptions()),
         allow_remote=allow_remote and all(map(names_a_server, names)),
         # What is typed is not to be found in a file of the score cache.
         cache=False,

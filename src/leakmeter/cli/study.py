@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 from leakmeter.cli.regurgitation import regurgitation
 from leakmeter.commands import output
-from leakmeter.commands.options import Explain, FlagOption, RunOptions, WorkersOption
+from leakmeter.commands.options import Explain, FlagOption, PrecisionOption, RunOptions, WorkersOption
 from leakmeter.commands.output import command_line
 from leakmeter.commands.study import (
     datasets_of,
@@ -22,13 +22,13 @@ from leakmeter.commands.study import (
     run_study,
     shipped_studies,
 )
+from leakmeter.engine.options import PrecisionOptions, WorkerOptions
 from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:
     from leakmeter.commands.studies.grid import Study
     from leakmeter.commands.studies.study_report import StudyTables
 
-_Local = Annotated[str | None, Parameter(help="See `leakmeter influence`.")]
 _Texts = Annotated[list[str] | None, Parameter(negative="")]
 
 app = App(
@@ -49,8 +49,7 @@ def run(
     size: str = "laptop",
     data: _Texts = None,
     set: _Texts = None,
-    dtype: _Local = None,
-    device: _Local = None,
+    precision: PrecisionOption = None,
     out: Path = Path("runs"),
     no_cache: FlagOption = False,
     dry_run: FlagOption = False,
@@ -81,8 +80,9 @@ def run(
         Only predict tokens and time, from each cell's first records; run and write nothing.
     """
     changes, paths = _changes(set or []), partial(_paths, data or [])
-    loading = asdict(workers) if workers is not None else {}
-    options = RunOptions(dtype=dtype, device=device, out=out, no_cache=no_cache, **loading)
+    chosen_precision = asdict(precision or PrecisionOptions())
+    loading = chosen_precision | asdict(workers or WorkerOptions())
+    options = RunOptions(out=out, no_cache=no_cache, **loading)
     chosen, records, options = loaded_study(study, size, changes, paths, options)
     if dry_run:
         from leakmeter.commands.studies.dry_run import predict_study
@@ -93,7 +93,7 @@ def run(
     words = ["study", "run", study, "--size", size]
     words += [part for entry in data or [] for part in ("--data", entry)]
     words += [part for setting in set or [] for part in ("--set", setting)]
-    words += [part for name, value in (("dtype", dtype), ("device", device)) if value for part in (f"--{name}", value)]
+    words += [part for name, value in chosen_precision.items() if value for part in (f"--{name}", value)]
     command = command_line(words, without=private_files(chosen, [entry.rpartition("=")[2] for entry in data or []]))
 
     def show(tables: StudyTables, warning: str = "") -> None:

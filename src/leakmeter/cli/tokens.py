@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.cases import read_cases
-from leakmeter.commands.options import CaseSource, FlagOption, TextOption
+from leakmeter.commands.options import CaseSource, FlagOption, TextOption, TokenizerOption
 from leakmeter.core.plain import excerpt, visible
 from leakmeter.core.prompt import FRAME
 from leakmeter.models import DEFAULT_MODEL
@@ -40,7 +40,7 @@ def tokens(
     without: list[str] | None = None,
     prompts: Annotated[PromptSettings | None, Parameter(name="*", negative="")] = None,
     model: str = DEFAULT_MODEL,
-    tokenizer: str | None = None,
+    tokenizer: TokenizerOption = None,
     json: FlagOption = False,
 ) -> None:
     """Show the prompts that cases are measured with: text, token ids, and the piece of each token.
@@ -56,8 +56,6 @@ def tokens(
         Show the prompt without this piece, such as s2; repeat to remove several together.
     model
         A known name (see `leakmeter models`), hf:ORG/NAME, a directory, a .gguf file, or a served model.
-    tokenizer
-        Tokenizer of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file.
     json
         Print one JSON object a case instead.
     """
@@ -68,7 +66,7 @@ def tokens(
     for note in loaded.notes:
         output.tell(note)
     settings = (prompts or PromptSettings()).resolved()
-    read = load_tokenizer(model, tokenizer=tokenizer, notify=output.tell)
+    read = load_tokenizer(model, tokenizer=None if tokenizer is None else tokenizer.tokenizer, notify=output.tell)
     results, kept = tokenised(loaded, settings, read, model=model, without=without or ())
     for note in kept.notes:
         output.tell(note)

@@ -1,6 +1,6 @@
 """Options that several commands have: where cases come from, and how they are run.
 
-A command takes `source: Source | None = None` or `run: RunOptions | None = None`, and has every field as an option.
+A command takes `source: CaseSource | None = None` or `run: RunOptions | None = None`, and has every field as an option.
 The texts under the fields are what `--help` says; where one means something else to a command, the command's docstring
 says so under `source.data`, `run.out` …
 """
@@ -11,11 +11,19 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from leakmeter.engine.options import ModelOptions, WorkerOptions
+from leakmeter.engine.options import (
+    LocalOptions,
+    ModelOptions,
+    PrecisionOptions,
+    RemoteOptions,
+    ServedOptions,
+    TokenizerOptions,
+    WorkerOptions,
+)
 from leakmeter.engine.storage.spec import checked_name
 from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
@@ -24,8 +32,15 @@ if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
 
 
-WorkersOption = Annotated[WorkerOptions | None, Parameter(name="*", negative="")]
+_FLAT: Final = Parameter(name="*", negative="")
+WorkersOption = Annotated[WorkerOptions | None, _FLAT]
 """`WorkerOptions` of a command that says otherwise which model measures."""
+PrecisionOption = Annotated[PrecisionOptions | None, _FLAT]
+LocalOption = Annotated[LocalOptions | None, _FLAT]
+TokenizerOption = Annotated[TokenizerOptions | None, _FLAT]
+RemoteOption = Annotated[RemoteOptions | None, _FLAT]
+ServedOption = Annotated[ServedOptions | None, _FLAT]
+"""Parts of `ModelOptions` of a command that does not have all."""
 
 
 @Parameter(name="*", negative="")
@@ -36,7 +51,6 @@ class LoadingOptions(ModelOptions):
     model_id: Annotated[str | None, Parameter(parse=False)] = None
     cache: Annotated[bool, Parameter(parse=False)] = True
     tokenizer: str | None = None
-    """Tokenizer of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file."""
 
 
 @dataclass(frozen=True)

@@ -226,6 +226,8 @@ class Looked:
     """Names; of a case whose query may be a chat of which nothing is marked as retrieved."""
     unmarked_query_tokens: int | None = None
     """See `Prepared`."""
+    is_drawn: bool = False
+    """Whether its response is to be drawn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 from leakmeter.core.case import context_text, conversation_of, n_characters, unmarked_context, unmeasured_answers
 from leakmeter.core.item import Looked, Origin, Prepared, StepByStep
 from leakmeter.core.long_work import checkpoint
-from leakmeter.core.registry import AnyCase, LookingSettings
+from leakmeter.core.registry import AnyCase
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.overriding import override
 
@@ -48,10 +48,13 @@ class LoadedCases(Generic[_C]):
         """The cases tokenised and cut; and these cases with all problems and notes. `check` refuses all of them where
         it raises: it is asked of each case while that is in memory. `steps` are as a `Plan`'s. With `deferred`, what
         is measured step by step is prepared, once, when it is asked for: a large log would take minutes before its
-        first case is measured. The first is prepared, and asked of, in any case."""
+        first case is measured. So is what may not stay in memory, where settings tell without preparing it that it can
+        be measured, and a case like it, with a response or without, was prepared. The first is prepared, and asked of,
+        in any case."""
         prepared = Preparations(backend, check=check)
         unmarked: dict[str, list[int]] = {}
         kept: list[_C] = []
+        prepared_drawn: set[bool] = set()
         problems = list(self.problems)
         cases = settings.with_controls(self.cases, measure)
         of_each = steps or [None] * len(cases)
@@ -63,13 +66,17 @@ class LoadedCases(Generic[_C]):
         for number, case in enumerate(self.cases):
             prepared_case = None
             try:
-                if deferred and prepared and of_each[number] is not None and isinstance(settings, LookingSettings):
+                looked = None
+                is_stepwise = of_each[number] is not None
+                if deferred and prepared and (is_stepwise or not prepared.has_room_for(case)):
                     looked = settings.look(case, backend, measure)
+                if looked is not None and (is_stepwise or looked.is_drawn in prepared_drawn):
                     prepared.defer(case, of_each[number], partial(origin_of, number))
                 else:
                     prepared_case = prepared.append(origin_of(number))
                     names = tuple(name for name, _, _ in prepared_case.documents)
                     looked = Looked(names, prepared_case.unmarked_query_tokens)
+                    prepared_drawn.add(prepared_case.item.response is None)
             except LeakmeterError as error:
                 if not self.skip_bad:
                     raise
@@ -134,8 +141,8 @@ HELD_TOKENS: Final = 50_000
 
 
 class Preparations(Sequence[Prepared]):
-    """Prepared cases in order. Only the first are held in memory; others are prepared again when they are asked for,
-    and those that were deferred whenever they are."""
+    """Prepared cases in order. Only the first are held in memory; those that were deferred are prepared when they are
+    asked for, and the others again."""
 
     def __init__(
         self,
@@ -147,6 +154,7 @@ class Preparations(Sequence[Prepared]):
         self._backend = backend
         self._check = check
         self._left = held_tokens
+        self._most_more = 0  # tokens of a prompt beyond the characters of its case
         self._held: list[Prepared] = []
         self._origins: list[Origin | Callable[[], Origin] | None] = []
         self.ids: list[str] = []
@@ -169,12 +177,17 @@ class Preparations(Sequence[Prepared]):
             preparations._held.append(prepared_case)
         return preparations
 
+    def has_room_for(self, case: AnyCase) -> bool:
+        """Whether a case stays in memory, by its characters: it has no more tokens beyond these than those before."""
+        return len(self._held) == len(self.ids) and n_characters(case) + self._most_more <= self._left
+
     def append(self, origin: Origin) -> Prepared:
         """Prepare a case; one that cannot be measured so is refused, and is not among the cases then."""
         assert self._backend is not None
         checkpoint()
         prepared = origin.prepare(self._backend)
         n_tokens = sum(len(piece.ids) for piece in prepared.item.prompt.pieces)
+        self._most_more = max(self._most_more, n_tokens - n_characters(origin.case))
         if len(self._held) == len(self.ids) and n_tokens <= self._left:
             self._held.append(prepared)
             self._left -= n_tokens

@@ -1,7 +1,7 @@
 """What registers as leakmeter's own: packages above this room, which the front door of the package gives.
 
-A folder of `INSTRUMENTS` whose `__init__` has an `INSTRUMENT` is one; `BACKENDS` has a function for each back end, with
-the import of its class in it.
+A folder of the package `instruments` whose `__init__` has an `INSTRUMENT` is an instrument; `backends` are a function
+for each back end, with the import of its class in it (`backends.OWN`).
 """
 
 from __future__ import annotations

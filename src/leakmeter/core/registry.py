@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from leakmeter.core import own
 from leakmeter.core.folder import module_in, names_in
@@ -60,18 +60,13 @@ class Settings(Protocol):
     def with_controls(self, cases: Sequence[Any], measure: Measure) -> Sequence[Any]:
         """The cases, each with what it is held against of the others."""
 
+    def look(self, case: Any, backend: Backend, measure: Measure) -> Looked | None:
+        """Refuse, for little work, what `prepare` would refuse: the case can then be prepared when its turn comes. None
+        where nothing but preparing it tells."""
+
     def prepare(self, case: Any, backend: Backend, measure: Measure) -> Prepared:
         """Tokenise and cut a case of these settings' kind for a back end, which has the tokenizer and the window;
         the measure has refused what it cannot measure. `LeakmeterError` where the case cannot be measured so."""
-
-
-@runtime_checkable
-class LookingSettings(Protocol):
-    """Settings that can tell for little work whether a case can be measured: of a large log each case is then prepared
-    when its turn comes."""
-
-    def look(self, case: Any, backend: Backend, measure: Measure) -> Looked:
-        """Refuse what `prepare` would refuse of a case that has a response."""
 
 
 class PlainSettings:
@@ -95,6 +90,10 @@ class PlainSettings:
     def with_controls(self, cases: Sequence[Any], measure: Measure) -> Sequence[Any]:
         """They need none."""
         return cases
+
+    def look(self, case: Any, backend: Backend, measure: Measure) -> Looked | None:
+        """Nothing is known before."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

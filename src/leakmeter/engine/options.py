@@ -1,6 +1,7 @@
 """How a model is loaded, as options: of functions, of commands and of whoever loads it.
 
-They have a module of their own, which is short: help on a command reads its source for each of the classes.
+Commands that do not have all take parts of them. They have a module of their own, which is short: help on a command
+reads its source for each of the classes.
 """
 
 from __future__ import annotations
@@ -13,22 +14,52 @@ from leakmeter.errors import UnknownNameError, as_keyword
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OneModel:
+class PrecisionOptions:
+    """In which numbers a model computes, and where."""
+
     dtype: str | None = None
     """float32, bfloat16 or float16; float32 on a CPU and bfloat16 on CUDA by default."""
     device: str | None = None
     """cpu, cuda, cuda:1 …; CUDA where there is one by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalOptions(PrecisionOptions):
+    """How a model computes that is loaded here."""
+
     memory: str | None = None
     """Memory limit of the engine, without the model's weights, such as 512MiB; by default 1GiB on a CPU and a quarter
     of a GPU's memory. A single sequence, or a single row of prompts that are reduced together, may take more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ScoreCacheOptions:
     model_id: str | None = None
     """What the score cache calls a loaded (model, tokenizer) pair, which it otherwise leaves alone."""
     cache: bool = True
     """Keep scores, and use those that were kept, in the user's score cache."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerOptions:
+    """What reads the texts of a served model here."""
+
     tokenizer: Any = None
     """Tokenizer of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteOptions(TokenizerOptions):
+    """Where a served model may be."""
+
     allow_remote: bool = False
     """Send contexts, queries and responses to a served model on another machine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedOptions(RemoteOptions):
+    """How a served model is asked."""
+
     concurrency: int | None = None
     """Maximum number of simultaneous requests to a served model; 8 by default."""
 
@@ -52,7 +83,7 @@ class WorkerOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelOptions(WorkerOptions, _OneModel):
+class ModelOptions(WorkerOptions, ServedOptions, _ScoreCacheOptions, LocalOptions):
     """How a model is loaded: options of functions and of commands, and keywords of `load_backend`, which says more of
     each."""
 

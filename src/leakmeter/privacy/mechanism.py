@@ -21,6 +21,7 @@ from leakmeter.stats import logspace
 from leakmeter.stats.arrays import FloatArray
 
 
+# A user's rule may be any object that has these, and can be asked whether it has.
 @runtime_checkable
 class Mechanism(Protocol):
     """A rule for the next token, and its bound; a user's own needs no more than this.

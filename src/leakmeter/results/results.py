@@ -145,7 +145,7 @@ class Results(Generic[R]):
     @property
     def measured(self) -> MeasuredCases:
         """The quantities, of each case and of all together."""
-        return MeasuredCases("", {}, self.cases, getattr(self.kind, "quantities", ()))
+        return MeasuredCases("", {}, self.cases, self.kind.quantities)
 
     def quantities(self) -> dict[str, Number]:
         """Each quantity by QUANTITY.AGGREGATE: the usual aggregate, or the mean, with its 95 % interval over cases.
@@ -364,7 +364,7 @@ class MeasuredCases:
     def defining(self) -> tuple[str, ...]:
         """Settings, by dotted names, without which equal numbers are not comparable; see `AnyResult.defining`."""
         kinds = {type(case): None for case in self.cases}
-        return tuple(dict.fromkeys(name for kind in kinds for name in getattr(kind, "defining", ())))
+        return tuple(dict.fromkeys(name for kind in kinds for name in kind.defining))
 
     def settings(self) -> JsonObject:
         """What determines the numbers beside the cases, by dotted names: 'model.dtype', 'params.seed' … 'version'."""
@@ -394,7 +394,7 @@ def read_measured(path: Path) -> MeasuredCases:
     reader = PartReader.of_complete(RunDirectory(path))
     spec = reader.record
     kind = registry.instrument(spec["measure"]).result
-    if not getattr(kind, "quantities", ()):
+    if not kind.quantities:
         raise UsageError(f"run '{path}' is of {spec['measure']}, whose results have no named quantities")
     cases = tuple(kind.from_run(reader.all_cases(), spec["params"]))
     return MeasuredCases(spec["measure"], spec, cases, kind.quantities)

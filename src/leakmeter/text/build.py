@@ -140,18 +140,19 @@ class PromptSettings(templates.TemplateOptions):
         return controls.WithControls(cases, measure.n_controls, region=self.region, packs=_packs(self.pack))
 
     def look(self, case: Case, backend: Backend, measure: Measure) -> Looked:
-        """Refuse what `prepare` would refuse of a case that has a response. Where texts alone do not show that there is
+        """Refuse what `prepare` would refuse of a case. Where texts alone do not show that there is
         nothing to refuse, the case's own prompt is tokenised."""
         _check_given(case, measure)
         _check_texts(case)
         settings = replace(self, unit=self.unit_of(case))
-        if _fits_surely(case, settings, backend.window):
-            return Looked()
+        is_drawn = case.response is None
+        if _fits_surely(case, settings, backend.window, measure.max_new_tokens):
+            return Looked(is_drawn=is_drawn)
         laid_out = _laid_out(case, backend.tokenizer, settings, backend.window, measure.max_new_tokens)
         if not case.has_unmarked_context:
-            return Looked()
+            return Looked(is_drawn=is_drawn)
         names = tuple(document.name for document in laid_out.layout.documents)
-        return Looked(names, laid_out.layout.prompt().n_tokens(QUERY))
+        return Looked(names, laid_out.layout.prompt().n_tokens(QUERY), is_drawn)
 
     def prepare(self, case: Case, backend: Backend, measure: Measure) -> PreparedContext:
         _check_given(case, measure)
@@ -337,19 +338,21 @@ def _laid_out(
     return _LaidOut(unit, template, layout, query, response, n_after, n_before)
 
 
-def _fits_surely(case: Case, settings: PromptSettings, window: int | None) -> bool:
+def _fits_surely(case: Case, settings: PromptSettings, window: int | None, n_reserved: int) -> bool:
     """Whether texts alone show that a case can be measured: each is there, has letters that every tokenizer knows, and
     all are far from filling the window. A chat's template may refuse it for more reasons."""
     if case.messages or settings.unit == "message" or settings.max_context_tokens is not None or not case.query.strip():
         return False
     context = [document.text for document in case.documents]
-    if not _KNOWN.search(case.response or "") or not any(map(_KNOWN.search, context)):
+    has_response = case.response is None or _KNOWN.search(case.response)
+    if not has_response or not any(map(_KNOWN.search, context)):
         return False
     if window is None:
         return True
     texts = (*context, case.query, case.response or "", settings.template or "")
     n_names = sum(_TITLE_TOKENS + 4 * len(document.name) for document in case.documents)
-    return _FRAME_TOKENS + n_names + sum(map(_most_tokens, texts)) <= window
+    n_drawn = n_reserved if case.response is None else 0
+    return _FRAME_TOKENS + n_names + n_drawn + sum(map(_most_tokens, texts)) <= window
 
 
 def _most_tokens(text: str) -> int:

@@ -130,8 +130,11 @@ def test_what_the_server_says_of_itself(routes: Routes, revision: str, version: 
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_a_dialect_has_what_the_protocol_lists(name: str) -> None:
+def test_a_dialect_has_what_the_class_lists(name: str) -> None:
     kind = import_module(f"leakmeter.backends.served.{name}").DIALECT
     assert kind.name == name
-    wanted = {word for word in (*vars(Dialect), *Dialect.__annotations__) if not word.startswith("_")}
-    assert wanted <= set(dir(kind)), wanted - set(dir(kind))
+    assert issubclass(kind, Dialect)
+    assert not kind.__abstractmethods__
+    # Whose requests can be given a setting answers by one.
+    assert (kind.probed_log_probs is not Dialect.probed_log_probs) == bool(kind.controls)
+    assert kind.translates == (name == "openai")

@@ -1,5 +1,4 @@
-"""The machine: what decides the last digits of its numbers, the memory that the engine takes and gives back, and how
-fast it multiplies matrices and reads them, measured in a moment for predictions."""
+"""The machine: what decides the last digits of its numbers, and the memory that the engine takes and gives back."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ import ctypes
 import os
 import platform
 import sys
-import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -93,33 +91,3 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     # The CPU allocator has no class of its own.
     return isinstance(error, RuntimeError) and "allocate memory" in str(error)
-
-
-def matrix_rate(device: torch.device, dtype: torch.dtype, *, n: int, seconds: float) -> float:
-    """Best rate of products of two n × n matrices, in operations a second (a multiply-add is two). The first product,
-    which loads the library, does not count."""
-    a, b = _numbers((n, n), device, dtype), _numbers((n, n), device, dtype)
-    return 2 * n**3 / _least_seconds(lambda: a @ b, device, seconds)
-
-
-def _numbers(shape: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> torch.Tensor:
-    # A generator of its own: the caller's random numbers stay as they were.
-    block = torch.randn((1024,), generator=torch.Generator().manual_seed(0)).to(device, dtype)
-    n = torch.Size(shape).numel()
-    return block.repeat(-(-n // len(block)))[:n].reshape(shape)
-
-
-def _least_seconds(work: Callable[[], object], device: torch.device, seconds: float) -> float:
-    def took() -> float:
-        started = time.perf_counter()
-        work()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        return time.perf_counter() - started
-
-    took()
-    end = time.perf_counter() + seconds
-    least = took()
-    while time.perf_counter() < end:
-        least = min(least, took())
-    return max(least, 1e-9)

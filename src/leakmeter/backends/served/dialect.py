@@ -9,13 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 
 from leakmeter.backends.served.connection import Connection
 from leakmeter.core.plain import visible
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
+from leakmeter.overriding import override
 from leakmeter.stats.arrays import FloatArray
 
 
@@ -105,29 +106,40 @@ class ProbeAnswer:
 SamplingControl = Literal["temperature", "repetition_penalty", "presence_penalty", "cache"]
 
 
-class Dialect(Protocol):
+class Dialect(ABC):
     """A server's requests and answers; made with a `connection.Connection` and the name of the model, or none."""
 
-    name: str
-    reads_prefix_cache: bool
+    name: ClassVar[str]
+    translates: ClassVar[bool] = False
+    """Whether it is made with the model's tokenizer too: the server takes text instead of ids, or names tokens by their
+    text."""
+    reads_prefix_cache: bool = False
     """Whether what a server has read before spares it work on the requests that are made here."""
+    controls: ClassVar[frozenset[SamplingControl]] = frozenset()
+    """What of a `RequestSetting` a request can be given."""
 
+    @abstractmethod
     def describe(self) -> Served:
         """Ask the server what it serves."""
 
+    @abstractmethod
     def abilities(self) -> Abilities:
         """What it gives; known before any request of a measurement."""
 
+    @abstractmethod
     def target_log_probs(self, scored: SequenceToScore) -> FloatArray:
         """Raw log-probabilities of the response's tokens, nats, (response,)."""
 
+    @abstractmethod
     def top_rows(self, scored: SequenceToScore, rows: range, k: int) -> list[TopRow]:
         """The k likeliest tokens of rows, and the response's token there, wherever it ranks. Row t predicts token t of
         the response; the last row predicts what comes next."""
 
+    @abstractmethod
     def whole_rows(self, scored: SequenceToScore, rows: range) -> FloatArray:
         """Log-probabilities over the whole vocabulary, nats, (row, vocab)."""
 
+    @abstractmethod
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> DrawnResponse:
@@ -135,26 +147,15 @@ class Dialect(Protocol):
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
         """Ids of a text as the server makes them, without start tokens; None where it does not say."""
-
-
-@runtime_checkable
-class ProbedDialect(Protocol):
-    """What `leakmeter doctor`, and no measurement, asks of a dialect: it shows whether log-probabilities are raw."""
-
-    controls: frozenset[SamplingControl]
-    """What of a `RequestSetting` a request can be given."""
+        return None
 
     def probed_log_probs(self, scored: SequenceToScore, setting: RequestSetting) -> ProbeAnswer:
-        """As `target_log_probs`, by the same request under a setting."""
+        """As `target_log_probs`, by the same request under a setting; asked of a dialect with the `controls` for it."""
+        raise NotImplementedError
 
 
 SCORING: Final = RequestSetting(temperature=0.0)
 UNCACHED: Final = RequestSetting(temperature=0.0, reads_cache=False)
-
-
-def probed(dialect: Dialect, control: str) -> ProbedDialect | None:
-    """The dialect, if its requests can be given a control."""
-    return dialect if isinstance(dialect, ProbedDialect) and control in dialect.controls else None
 
 
 _TOLERANCE: Final = 0.01
@@ -383,11 +384,10 @@ def ids_for(scored: SequenceToScore, rows: range) -> tuple[int, ...]:
     return (*ids, ids[-1]) if len(scored.response) in rows else ids
 
 
-class RowsDialect(ABC):
-    """A `Dialect`, but for what each server has of its own."""
+class RowsDialect(Dialect):
+    """What dialects share whose servers give rows by token id."""
 
-    reads_prefix_cache = False
-    controls: frozenset[SamplingControl] = frozenset({"temperature", "repetition_penalty", "presence_penalty"})
+    controls = frozenset[SamplingControl](("temperature", "repetition_penalty", "presence_penalty"))
 
     def __init__(self, connection: Connection, model: str | None) -> None:
         """`model` is None for the only one that the server has."""
@@ -402,16 +402,20 @@ class RowsDialect(ABC):
         """Log-probabilities by token id of the k likeliest tokens of each row and of the token given there; how many
         tokens the server says it had cached."""
 
+    @override
     def target_log_probs(self, scored: SequenceToScore) -> FloatArray:
         return self.probed_log_probs(scored, SCORING).log_probs
 
+    @override
     def probed_log_probs(self, scored: SequenceToScore, setting: RequestSetting) -> ProbeAnswer:
         rows, n_cached = self._rows(scored, range(len(scored.response)), 0, setting)
         return ProbeAnswer(response_log_probs(rows, scored.response, self._host) - self._excess, n_cached)
 
+    @override
     def top_rows(self, scored: SequenceToScore, rows: range, k: int) -> list[TopRow]:
         return [top_row_of(row, k, self._host, self._excess) for row in self._rows(scored, rows, k)[0]]
 
+    @override
     def tokenize(self, text: str) -> tuple[int, ...] | None:
         reply = self._connection.post("tokenize", {"model": self._model, "prompt": text, "add_special_tokens": False})
         with reading(self._host):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from leakmeter.backends.served.dialect import UNCACHED, Dialect, SequenceToScore, probed
+from leakmeter.backends.served.dialect import UNCACHED, Dialect, SequenceToScore
 from leakmeter.core.backend import Tokenizer
 from leakmeter.core.files import make_private, write_whole
 from leakmeter.core.record import JsonObject
@@ -54,9 +54,9 @@ class Fingerprint:
 
 def fingerprint(dialect: Dialect, tokenizer: Tokenizer) -> Fingerprint:
     # Without states kept of earlier requests, where that can be asked for.
-    controlled = probed(dialect, "cache")
+    controlled = "cache" in dialect.controls
     log_probs = [
-        controlled.probed_log_probs(scored, UNCACHED).log_probs if controlled else dialect.target_log_probs(scored)
+        dialect.probed_log_probs(scored, UNCACHED).log_probs if controlled else dialect.target_log_probs(scored)
         for scored in probes(tokenizer)
     ]
     if len({value for values in log_probs for value in values.tolist()}) == 1:

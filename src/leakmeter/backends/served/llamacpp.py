@@ -45,6 +45,7 @@ class LlamaCpp(RowsDialect):
     _n_vocab = 0
     _unforced: frozenset[int] = frozenset()
 
+    @override
     def describe(self) -> Served:
         props, models = self._connection.get("props"), self._connection.get("v1/models")
         with dialect.reading(self._host):
@@ -61,14 +62,17 @@ class LlamaCpp(RowsDialect):
         self.reads_prefix_cache = kind in _NOT_QUANTISED
         return Served(name, dialect.word(revision), dialect.word(props.get("build_info")), window, self._n_vocab)
 
+    @override
     def abilities(self) -> Abilities:
         return Abilities.everything()
 
+    @override
     def whole_rows(self, scored: SequenceToScore, rows: range) -> FloatArray:
         """Sums of 1.0002, the server's rounding, are made 1."""
         row_values, _ = self._rows(scored, rows, self._n_vocab, UNCACHED)
         return dialect.whole_rows_of(row_values, self._n_vocab, self._host)
 
+    @override
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> DrawnResponse:

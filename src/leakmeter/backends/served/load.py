@@ -66,8 +66,7 @@ def load_served(
     read, identity = served_tokenizer(tokenizer, notify)
     connection = Connection(url, key=key, concurrency=at_once, notify=notify, **limits)
     dialect_class = module_in(folder, name).DIALECT
-    # Where a server takes text instead of ids, or names tokens by their text, a tokenizer has to translate.
-    translator = (read,) if getattr(dialect_class, "translates", False) else ()
+    translator = (read,) if dialect_class.translates else ()
     dialect: Dialect = dialect_class(connection, served_name, *translator)
     served = dialect.describe()
     if checked:

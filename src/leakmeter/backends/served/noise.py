@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from leakmeter.backends.served.dialect import UNCACHED, Dialect, ProbedDialect, SequenceToScore, probed
+from leakmeter.backends.served.dialect import UNCACHED, Dialect, SequenceToScore
 
 if TYPE_CHECKING:
     from leakmeter.backends.served.connection import Connection
@@ -67,8 +67,8 @@ def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence
     together = connection.in_order(values_of, [*sequences] * _TOGETHER)
     ways: list[Sequence[_Values]] = [first, again, other, *(together[i * n : (i + 1) * n] for i in range(_TOGETHER))]
     cache: float | None = None
-    if (controlled := _controlled(dialect)) is not None:
-        uncached = [dict(enumerate(controlled.probed_log_probs(s, UNCACHED).log_probs.tolist())) for s in sequences]
+    if _skips_kept_states(dialect):
+        uncached = [dict(enumerate(dialect.probed_log_probs(s, UNCACHED).log_probs.tolist())) for s in sequences]
         cache = _largest([uncached, first, again], lambda values: max(abs(values[0] - v) for v in values[1:]))
         ways.append(uncached)
     single = [{token: values_of(alone)[0] for token, alone in parts.items()} for parts in _split(dialect, sequences)]
@@ -87,7 +87,7 @@ def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence
 
 def noise_requests(dialect: Dialect, sequences: Sequence[SequenceToScore]) -> list[SequenceToScore]:
     single = [alone for parts in _split(dialect, sequences) for alone in parts.values()]
-    return [*sequences] * (_ONE_BY_ONE + _TOGETHER + int(_controlled(dialect) is not None)) + single
+    return [*sequences] * (_ONE_BY_ONE + _TOGETHER + int(_skips_kept_states(dialect))) + single
 
 
 def sequences_of(item: Item) -> list[SequenceToScore]:
@@ -104,9 +104,9 @@ def sequences_of(item: Item) -> list[SequenceToScore]:
     return list(sequences)
 
 
-def _controlled(dialect: Dialect) -> ProbedDialect | None:
-    """The dialect, if it reads states that were kept, and a request can forbid that."""
-    return probed(dialect, "cache") if dialect.reads_prefix_cache else None
+def _skips_kept_states(dialect: Dialect) -> bool:
+    """Whether it reads states that were kept, and a request can forbid that."""
+    return dialect.reads_prefix_cache and "cache" in dialect.controls
 
 
 def _split(dialect: Dialect, sequences: Sequence[SequenceToScore]) -> list[dict[int, SequenceToScore]]:

@@ -13,10 +13,11 @@ from typing import Any, Final
 
 from leakmeter.backends.served import dialect
 from leakmeter.backends.served.connection import Connection
-from leakmeter.backends.served.dialect import Abilities, DrawnResponse, SequenceToScore, Served, TopRow
+from leakmeter.backends.served.dialect import Abilities, Dialect, DrawnResponse, SequenceToScore, Served, TopRow
 from leakmeter.core.backend import Tokenizer
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import CapabilityError
+from leakmeter.overriding import override
 from leakmeter.stats.arrays import FloatArray
 
 _COMPLETIONS: Final = "v1/completions"
@@ -27,7 +28,7 @@ _BY_CHAT: Final = Abilities(targets=False, most_top=20, whole_rows=False, sample
 SERVERS: Final = {"openai with echo": Abilities.of_targets(0), "openai by chat": _BY_CHAT}
 
 
-class OpenAi:
+class OpenAi(Dialect):
     """A server that speaks OpenAI's API; made with the model's tokenizer beside what others are made with."""
 
     name = "openai"
@@ -40,6 +41,7 @@ class OpenAi:
         self._echoes, self._n_more, self._most_top = False, 0, 0
         self._lock = Lock()
 
+    @override
     def describe(self) -> Served:
         """Find out whether the server echoes a prompt's log-probabilities, or else what its chat returns."""
         with dialect.reading(self._host):
@@ -57,9 +59,11 @@ class OpenAi:
             self._served_name = dialect.word(reply["model"]) or self._model
         return Served(self._model, self._served_name, None, None, None)
 
+    @override
     def abilities(self) -> Abilities:
         return Abilities.of_targets(0) if self._echoes else replace(_BY_CHAT, most_top=self._most_top)
 
+    @override
     def target_log_probs(self, scored: SequenceToScore) -> FloatArray:
         ids, n_prompt = (*scored.prompt, *scored.response), len(scored.prompt)
         choice = self._choice(_COMPLETIONS, self._echo(ids), 2 * len(ids))
@@ -70,6 +74,7 @@ class OpenAi:
             dialect.check_echo(values, self._host)
             return dialect.log_probs_of(values[n_prompt : len(ids)], len(scored.response), self._host)
 
+    @override
     def top_rows(self, scored: SequenceToScore, rows: range, k: int) -> list[TopRow]:
         """One request to chat, about the first token of its answer; tokens without an id are left out."""
         if scored.response or rows != range(1):
@@ -85,9 +90,11 @@ class OpenAi:
                     log_probs.setdefault(ids[0], entry["logprob"])
         return [dialect.top_row_of(log_probs, 0, self._host)]
 
+    @override
     def whole_rows(self, scored: SequenceToScore, rows: range) -> FloatArray:
         raise CapabilityError(f"the server {self._host} does not return rows of the whole vocabulary")
 
+    @override
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> DrawnResponse:
@@ -98,9 +105,6 @@ class OpenAi:
             choice = self._choice(_CHAT, self._chat(self._text(prompt)) | options, n_tokens)
         with dialect.reading(self._host):
             return DrawnResponse(self._ids(choice["text"] if self._echoes else choice["message"]["content"]), ())
-
-    def tokenize(self, text: str) -> tuple[int, ...] | None:
-        return None
 
     def _probe_chat(self) -> tuple[Any, int]:
         for k in _TOPS:

@@ -39,6 +39,7 @@ class SGLang(RowsDialect):
     reads_prefix_cache = True
     _weights: Any = None
 
+    @override
     def describe(self) -> Served:
         models, weights = self._connection.get("v1/models"), self._connection.get("get_model_info")
         version = self._connection.get("get_server_info")
@@ -56,13 +57,16 @@ class SGLang(RowsDialect):
             n_vocab=None,
         )
 
+    @override
     def abilities(self) -> Abilities:
         """No whole rows: the server does not tell the size of its vocabulary."""
         return SERVERS["sglang"]
 
+    @override
     def whole_rows(self, scored: SequenceToScore, rows: range) -> FloatArray:
         raise CapabilityError(f"the server {self._host} gives no whole rows")
 
+    @override
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> DrawnResponse:

@@ -44,6 +44,7 @@ class Vllm(RowsDialect):
         self._most_top: int | None = _DEFAULT_TOP
         self._n_vocab: int | None = None
 
+    @override
     def describe(self) -> Served:
         with dialect.reading(self._host):
             models: dict[str, JsonObject] = {model["id"]: model for model in self._connection.get("v1/models")["data"]}
@@ -59,12 +60,15 @@ class Vllm(RowsDialect):
             n_vocab=self._n_vocab,
         )
 
+    @override
     def abilities(self) -> Abilities:
         return Abilities.everything() if self._most_top is None else Abilities.of_targets(self._most_top)
 
+    @override
     def whole_rows(self, scored: SequenceToScore, rows: range) -> FloatArray:
         return dialect.whole_rows_of(self._rows(scored, rows, -1)[0], self._n_vocab, self._host)
 
+    @override
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> DrawnResponse:

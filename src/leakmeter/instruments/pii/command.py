@@ -20,7 +20,7 @@ from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.plain import several
 from leakmeter.engine.loading import tell
-from leakmeter.engine.options import ModelOptions
+from leakmeter.engine.options import ModelOptions, PrecisionOptions
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, CanaryCheck, Insertion
 from leakmeter.instruments.pii.decoy_test import DecoyTest
@@ -58,16 +58,15 @@ app = App(
 )
 
 
-@Parameter(name="*", negative="")
-@dataclass(frozen=True, slots=True)
-class WeightsOptions:
+@dataclass(frozen=True, kw_only=True)
+class _NamedWeights:
     model: str = DEFAULT_MODEL
     """A known name (see `leakmeter models`), hf:ORG/NAME, or a directory."""
-    dtype: str | None = None
-    """float32, bfloat16 or float16; float32 on a CPU and bfloat16 on CUDA by default."""
-    device: str | None = None
-    """cpu, cuda, cuda:1 …; CUDA where there is one by default."""
 
+
+@Parameter(name="*", negative="")
+@dataclass(frozen=True, kw_only=True)
+class WeightsOptions(PrecisionOptions, _NamedWeights):
     def load(self, needed_for: str) -> HfBackend:
         from leakmeter.engine.loading import load
 

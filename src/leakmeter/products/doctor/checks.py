@@ -23,7 +23,6 @@ from leakmeter.backends.served.dialect import (
     SequenceToScore,
     check_log_probs,
     log_probs_of,
-    probed,
     sum_in_words,
 )
 from leakmeter.backends.served.load import TEXTS, has_tokenizer
@@ -274,8 +273,9 @@ def raw(examined: Examined) -> DoctorFinding:
         ("repetition_penalty", RequestSetting(repetition_penalty=1.5), "penalised"),
         ("presence_penalty", RequestSetting(presence_penalty=1.5), "penalised"),
     ):
-        if (dialect := probed(subject.dialect, control)) is not None:
-            moved, plain = (dialect.probed_log_probs(scored, way).log_probs for way in (setting, RequestSetting()))
+        if control in subject.dialect.controls:
+            ways = (setting, RequestSetting())
+            moved, plain = (subject.dialect.probed_log_probs(scored, way).log_probs for way in ways)
             gap = max(_gaps(moved, plain))
             if gap > examined.tolerance:
                 return bad(fault, f"A log-probability moves by {_nats(gap)}.")
@@ -441,9 +441,9 @@ def prefix_cache(examined: Examined) -> DoctorFinding:
                 f"Sequences share nothing, so each is computed in full: {n_run:,} of {case.n_tokens:,} tokens are run."
             )
         return DoctorFinding(f"Sequences share their prefixes: {n_run:,} of {case.n_tokens:,} tokens are run.")
-    if (dialect := probed(subject.dialect, "cache")) is not None:
-        dialect.probed_log_probs(scored, RequestSetting(reads_cache=True))
-        n_cached = dialect.probed_log_probs(scored, RequestSetting(reads_cache=True)).n_cached
+    if "cache" in subject.dialect.controls:
+        subject.dialect.probed_log_probs(scored, RequestSetting(reads_cache=True))
+        n_cached = subject.dialect.probed_log_probs(scored, RequestSetting(reads_cache=True)).n_cached
         if n_cached is not None:
             examined.uses_prefix_cache = n_cached > 0
             seen = f"{n_cached:,} of {len(scored.prompt):,} tokens were kept"

@@ -16,6 +16,7 @@ from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, TargetLogProbs
 from leakmeter.core.request import Reduction, Request
 from leakmeter.core.tree import chunk_of
+from leakmeter.overriding import override
 from leakmeter.stats import logspace
 from leakmeter.stats.arrays import FloatArray
 
@@ -51,7 +52,7 @@ class CheckedModel:
         return cls(backend.name, dialect, backend.tokenizer, dialect.describe(), together, settings=settings)
 
 
-class InProcess:
+class InProcess(Dialect):
     """A model in this process, asked as a server is."""
 
     name = "in process"
@@ -65,23 +66,29 @@ class InProcess:
         """Most tokens of a text that the model computes as short ones; None where it computes all alike."""
         return self.backend.short_length
 
+    @override
     def describe(self) -> Served:
         return Served(self.backend.name, self.backend.weights_sha256, None, self.backend.window, None)
 
+    @override
     def abilities(self) -> Abilities:
         return Abilities.everything()
 
+    @override
     def target_log_probs(self, scored: SequenceToScore) -> FloatArray:
         (log_probs,) = _scored(self.backend, TargetLogProbs(), [scored.prompt], scored.response)
         return np.asarray(log_probs)
 
+    @override
     def top_rows(self, scored: SequenceToScore, rows: range, k: int) -> list[TopRow]:
         order = [(row, np.argsort(-row, kind="stable")[:k]) for row in self.whole_rows(scored, rows)]
         return [dict(zip(top.tolist(), row[top].tolist(), strict=True)) for row, top in order]
 
+    @override
     def whole_rows(self, scored: SequenceToScore, rows: range) -> FloatArray:
         return _scored(self.backend, FullDistribution(), [scored.prompt], scored.response)[0, rows.start : rows.stop]
 
+    @override
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> DrawnResponse:
@@ -98,9 +105,6 @@ class InProcess:
                 ids.append(int(row.argmax()))
             log_probs.append(float(row[ids[-1]]))
         return DrawnResponse(tuple(ids), tuple(log_probs))
-
-    def tokenize(self, text: str) -> tuple[int, ...] | None:
-        return None
 
 
 def _scored(
