@@ -84,8 +84,9 @@ _INNER_KINDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "model": dict.fromkeys(("name", "weights_sha256", "dtype", "device"), _TEXT_OR_NONE),
     "prompts": {"unit": _TEXT_OR_NONE},
 }
-_OPTIONAL: Final = {"environment", "problems", "command", "name", "data", "left_out", "noise"}
-_NEEDED: Final = (_KINDS.keys() - _OPTIONAL) | {"n_parts", "files_sha256"}
+_NEEDED: Final = _KINDS.keys() - {"environment", "problems", "command", "name", "data", "left_out", "noise"} | {
+    *("n_parts", "files_sha256")
+}
 _MOST_DIGITS: Final = 300
 """Of a whole number that is a float too; a nonce has 39."""
 _SLICES_BEGIN_SECONDS: Final = 5.0
