@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakmeter.core.case import Case
+from leakmeter.core.case import Case, Channel, Document, Emission, Message, unmeasured_answers
 from leakmeter.data.cases import ReadCases, case_of, cases_of
 from leakmeter.data.conversation import emission_options, entries_of
 from leakmeter.errors import DataError, LeakmeterError, UsageError
@@ -116,6 +117,93 @@ def test_turns_and_channels_are_chosen() -> None:
         emission_options(channels=",")
     with pytest.raises(UsageError, match="no choice of turns named 'first'"):
         emission_options(turns="first")
+
+
+def named(role: str, name: str, text: str) -> dict[str, Any]:
+    return {"role": role, "name": name, "content": text}
+
+
+WEATHER = [{**call("weather.get", {"day": "Monday"}), "name": "writer"}, result("Clear.")]
+BY_WRITER = named("assistant", "writer", "Clear. Orla Brennick.")
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ([named("assistant", "desk", NOTE), *WEATHER, BY_WRITER], ["desk", "weather.get#1"]),
+        ([named("assistant", "desk", NOTE), BY_WRITER], ["desk"]),
+        ([named("assistant", "desk", NOTE), named("assistant", "desk", "So."), BY_WRITER], ["desk"]),
+        ([named("assistant", "writer", NOTE), *WEATHER, BY_WRITER], ["weather.get#1"]),
+        ([named("assistant", "desk", NOTE), *WEATHER, answer("Clear.")], ["weather.get#1"]),
+        ([named("user", "hr_agent", NOTE), *WEATHER, BY_WRITER], ["hr_agent", "weather.get#1"]),
+        ([named("user", "hr_agent", NOTE), BY_WRITER], ["hr_agent"]),
+        ([named("assistant", "desk", "Yes?"), named("user", "desk", NOTE), *WEATHER, BY_WRITER],
+         ["desk", "desk (2)", "weather.get#1"]),
+        ([call("transfer_to_desk", {"q": "boat"}), result("ok"), named("user", "desk", NOTE), *WEATHER, BY_WRITER],
+         ["transfer_to_desk#1", "desk", "weather.get#1"]),
+        ([named("user", "Orla", NOTE), *WEATHER, BY_WRITER], ["weather.get#1"]),
+        ([named("user", "Orla", NOTE), *WEATHER, named("user", "Orla", "Go on."), BY_WRITER], ["weather.get#1"]),
+    ],
+)  # fmt: skip
+def test_what_another_agent_said_is_a_source_and_what_the_user_said_is_none(said: Any, expected: list[str]) -> None:
+    assert sources(read([ASKED, *said]).cases[-1]) == expected
+
+
+def test_each_agent_reads_what_the_others_said() -> None:
+    found = read([ASKED, named("assistant", "desk", NOTE), BY_WRITER, named("assistant", "desk", "Good.")])
+    assert [(case.response, sources(case)) for case in found.cases] == [
+        (BY_WRITER["content"], ["desk"]), ("Good.", ["writer"]),
+    ]  # fmt: skip
+    assert "data: 1 other emission came before anything was read, so that there is nothing to measure" in found.notes
+
+
+OF_TEXTS = [ASKED, answer(NOTE), THANKS, WELCOME]
+ALONE = {"context": [NOTE], "query": "Who owns it?", "response": "Orla Brennick."}
+RECORDS = {
+    "rag": {"question": "Who owns it?", "documents": [{"content": NOTE}], "answer": "Orla Brennick."},
+    "texts": {"messages": OF_TEXTS},
+    "native": ALONE,
+}
+
+
+@pytest.mark.parametrize("channel", ["tool", "agent", "memory", "reasoning"])
+@pytest.mark.parametrize("name", RECORDS)
+def test_answers_are_not_measured_where_other_channels_are_asked_for(name: str, channel: str) -> None:
+    with pytest.raises(DataError) as caught:
+        cases_of([RECORDS[name]], needs_response=True, emissions=emission_options(channels=channel))
+    assert re.search(
+        r"there is no .* to measure; the data have answer \(\d\): choose with --channels", str(caught.value)
+    )
+    rows = [RECORDS[name], {"id": "c", "messages": LEAKS_IN_A_CALL}]
+    if name != "rag" and channel == "tool":
+        found = cases_of(rows, needs_response=True, emissions=emission_options(channels=channel))
+        assert shape(found.cases) == [("c", "tool", "calendar.create")]
+        assert "data: 1 conversation has no tool call to measure, and is left out" in found.notes
+
+
+def test_what_a_case_says_itself_is_chosen_by_channel_too() -> None:
+    case = Case("a", documents=(Document("n", NOTE),), query="Who?", response="Orla.")
+    assert cases_of([case], emissions=emission_options(channels="answer")).cases == (case,)
+    with pytest.raises(DataError, match=r"no memory write to measure; the data have answer \(1\)"):
+        cases_of([case], emissions=emission_options(channels="memory"))
+
+
+@pytest.mark.parametrize("channel", ["memory", "agent", "tool,memory"])
+def test_the_last_turn_is_that_of_the_conversation_in_any_channel(channel: str) -> None:
+    said = "in the last turn; the data have tool (2), answer (2): choose with --channels and --turns"
+    with pytest.raises(DataError, match=re.escape(said)):
+        read(LEAKS_IN_A_CALL, emissions=emission_options(turns="last", channels=channel))
+    turns = ((1, "tool"), (2, "answer"))
+    cases = [Case(f"{n}", (Document("n", NOTE),), "Who?", "Orla.", emission=Emission("c", n, to)) for n, to in turns]
+    with pytest.raises(DataError, match=r"in the last turn; the data have tool \(1\), answer \(1\)"):
+        cases_of(cases, emissions=emission_options(turns="last", channels="memory"))
+    with pytest.raises(DataError, match=r"in the last turn; the data have answer \(1\), tool \(1\)"):
+        cases_of(cases, emissions=emission_options(turns="last", channels="tool"))
+
+
+def test_of_a_chat_of_texts_that_ends_with_a_question_the_last_turn_is_the_last_answer() -> None:
+    found = read([*OF_TEXTS, THANKS], emissions=emission_options(turns="last"))
+    assert [case.response for case in found.cases] == [WELCOME["content"]]
 
 
 def test_reasoning_is_measured_only_where_it_is_asked_for() -> None:
@@ -320,3 +408,21 @@ def test_anything_is_read_or_refused_in_one_line(value: Any) -> None:
             except LeakmeterError as error:
                 said = str(error)
             assert "\n" not in said
+
+
+def test_results_are_context_beside_a_system_prompt_that_is_marked() -> None:
+    found = read(LEAKS_EARLY, context_from="system").cases
+    assert [case.has_unmarked_context for case in found] == [True, False, False]
+    assert [case.has_only_system_context for case in found] == [True, False, False]
+
+
+def test_what_several_emissions_have_before_them_is_counted_once() -> None:
+    messages = (
+        Message("tool", "t#1", (Document("t#1", NOTE),), (0,), fixed=True),
+        Message("user", "user 2", (Document("user 2", "Who?"),), fixed=True),
+        Message("assistant", "assistant 3", (Document("assistant 3", "Orla."),), fixed=True),
+        Message("user", "user 4", (Document("user 4", "Call them."),), fixed=True),
+    )
+    to: tuple[Channel, ...] = ("answer", "tool")
+    cases = [Case(name, response=name, messages=messages, emission=Emission("c", 2, name)) for name in to]
+    assert unmeasured_answers(cases) == [1, 0]

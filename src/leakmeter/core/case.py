@@ -125,6 +125,11 @@ class Case:
     disclosures are held against. The cases and the measure decide them, so that they are not part of `record`."""
 
     @property
+    def channel(self) -> Channel:
+        """Where the response went: what is no turn of a conversation is an answer to the user."""
+        return "answer" if self.emission is None else self.emission.channel
+
+    @property
     def context_documents(self) -> tuple[Document, ...]:
         """The documents, or what of the chat is context."""
         if not self.messages:
@@ -194,7 +199,11 @@ class Case:
         asking = self.asking
         if asking is None or self.messages[asking].retrieved:
             return ()
-        return tuple(message for i, message in enumerate(self.messages) if i != asking and not message.fixed)
+        return tuple(
+            message
+            for i, message in enumerate(self.messages)
+            if i != asking and (message.retrieved or not message.fixed)
+        )
 
     @property
     def asking(self) -> int | None:
@@ -289,10 +298,13 @@ def unmeasured_answers(cases: Sequence[Any]) -> list[int]:
             asked.setdefault(_plain(case.response), []).append(_plain(question))
     # Cases of one conversation share its messages.
     texts: dict[int, str] = {}
-    return [0 if not isinstance(case, Case) else _n_unmeasured(case, asked, texts) for case in cases]
+    counted: set[tuple[str, int, str]] = set()
+    return [0 if not isinstance(case, Case) else _n_unmeasured(case, asked, texts, counted) for case in cases]
 
 
-def _n_unmeasured(case: Case, asked: Mapping[str, Sequence[str]], texts: dict[int, str]) -> int:
+def _n_unmeasured(
+    case: Case, asked: Mapping[str, Sequence[str]], texts: dict[int, str], counted: set[tuple[str, int, str]]
+) -> int:
     n, question = 0, ""
     first = 0 if case.emission is None else case.emission.first_message
     for i, message in enumerate(case.messages):
@@ -315,6 +327,10 @@ def _n_unmeasured(case: Case, asked: Mapping[str, Sequence[str]], texts: dict[in
             before = Case("", messages=case.messages[:i]) if left else None
             # What was emitted before anything was read gives nothing away.
             if before is not None and before.context_documents and not before.has_only_system_context:
+                # Emissions of one call of a model have the same prompt, each of them.
+                if case.emission is not None:
+                    left = [answer for answer in left if (case.emission.conversation, i, answer) not in counted]
+                    counted.update((case.emission.conversation, i, answer) for answer in left)
                 n += len(left)
     return n
 
@@ -326,7 +342,7 @@ def _plain(text: str) -> str:
 def unmeasured_text(n: int) -> str:
     """A clause: how many answers and calls of chats were not measured."""
     are = "answer or call of the assistant was" if n == 1 else "answers or calls of the assistant were"
-    return f"{n:,} earlier {are} not measured: as data, with all turns and channels, each is"
+    return f"{n:,} earlier {are} not measured: as a chat in the data, with all turns and channels, each is"
 
 
 def unmarked_context(documents: Iterable[str]) -> str:

@@ -72,7 +72,7 @@ def is_event_stream(text: str) -> bool:
 def is_api_error(case: Case) -> bool:
     """Whether a response is what an API or its client wrote where it had no answer. Arguments of a call, such as of
     `log_event({"type": "error", …})`, never are: the model wrote them."""
-    if case.response is None or case.begun is not None or (case.emission and case.emission.channel == "tool"):
+    if case.response is None or case.begun is not None or case.channel == "tool":
         return False
     text = case.response.strip()
     return len(text) <= _LONGEST and (_is_error(text) or _is_bracketed(text))

@@ -16,7 +16,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.core.case import DECODINGS, Case, Document, unmeasured_answers, unmeasured_text
+from leakmeter.core.case import DECODINGS, Case, Channel, Document, unmeasured_answers, unmeasured_text
 from leakmeter.core.plain import counted, excerpt, visible
 from leakmeter.core.record import JsonObject
 from leakmeter.data import formats, named
@@ -217,7 +217,7 @@ def cases_of(
     contents: Iterable[tuple[DataRow, RowOutcome]] = good
     if preset is not None:
         contents = preset.read((row, {} if isinstance(fields, Case) else fields) for row, fields in good)
-    read = _CasesRead()
+    read = _CasesRead(emissions)
     for row, content in contents:
         try:
             if isinstance(content, DataError):
@@ -228,7 +228,7 @@ def cases_of(
                         f"{row.where}: --context-from is for texts, and this row already has a separate context"
                     )
                 found = ChatCases([ChatCase(content, is_own=True)]) if isinstance(content, Case) else content
-                found, reference = _wanted(found, emissions), None
+                reference = None
             else:
                 hint = partial(_hint_of_row, row, shape, on_rows)
                 if preset is None:
@@ -236,11 +236,13 @@ def cases_of(
                 found, reference = cases_of_fields(
                     *(content, row.number, row.where, marker, hint), emissions=emissions, needs_response=needs_response
                 )
-                is_nothing = not (found.cases or found.n_before_reading)
+                has_others = any(channel != "reasoning" for _, channel in found.left_out)
+                is_nothing = not (found.cases or found.n_before_reading or has_others)
                 if is_nothing or any(each.case.response is None for each in found.cases):
                     _check_unanswered(row, shape, on_rows)
                 elif found.is_unanswered:
                     _check_beside(row, shape)
+            found = read.wanted(found)
             of_preset = content.get(RECIPIENT) if preset is not None and isinstance(content, Mapping) else None
             found = _with_recipient(found, row, shape, of_preset, is_own=preset is None)
             if found.cases and (preset is not None or any(each.case.messages for each in found.cases)):
@@ -263,7 +265,7 @@ def cases_of(
             continue
         seen.update(dict.fromkeys((each.case.id for each in found.cases), row))
         read.add(found, reference)
-    cases, references = read.kept(emissions)
+    cases, references = read.kept()
     if not cases:
         noun = named_file(data, "data file") if isinstance(data, str | Path) else "the data"
         if problems:
@@ -323,12 +325,6 @@ def _with_recipient(found: ChatCases, row: DataRow, shape: Shape, of_preset: obj
     return replace(found, cases=cases)
 
 
-def _wanted(found: ChatCases, emissions: EmissionOptions) -> ChatCases:
-    """Cases that were made elsewhere, of the channels that are measured."""
-    is_wanted = (each.case.emission is None or each.case.emission.channel in emissions.channels for each in found.cases)
-    return replace(found, cases=[each for each, wanted in zip(found.cases, is_wanted, strict=True) if wanted])
-
-
 def _commonest(problems: Sequence[str]) -> str:
     kinds = [re.sub(r"\d+", "", problem) for problem in problems]
     ((kind, n),) = Counter(kinds).most_common(1)
@@ -366,7 +362,7 @@ def _has_hidden(held: JsonObject, found: ChatCases, emissions: EmissionOptions) 
     n_hidden, n_reasoned = (n if isinstance(n := held.get(name), int) else 0 for name in ("n_hidden", "n_reasoned"))
     if "reasoning" not in emissions.channels:
         return n_hidden > 0 or has_reasoned(held)
-    channels = {each.case.emission.channel for each in found.cases if each.case.emission is not None}
+    channels = {each.case.channel for each in found.cases}
     return n_hidden > n_reasoned or ("reasoning" not in channels and has_reasoned(held))
 
 
@@ -734,12 +730,31 @@ def _repeated_note(cases: Sequence[Case]) -> str | None:
 class _CasesRead:
     """Cases in their order, and what of the log is none."""
 
+    emissions: EmissionOptions
     found: list[tuple[ChatCase, str | None]] = field(default_factory=list)
+    last: dict[str, int] = field(default_factory=dict)
+    """Of each conversation its last turn, in any channel."""
+    left_out: Counter[tuple[str, Channel]] = field(default_factory=Counter)
+    """See `ChatCases`."""
     n_before_reading: int = 0
     n_unanswered: int = 0
     n_errors: int = 0
 
+    def wanted(self, found: ChatCases) -> ChatCases:
+        """The cases of the channels that are measured."""
+        wanted: list[ChatCase] = []
+        left_out = found.left_out.copy()
+        for each in found.cases:
+            name, turn = _turn_of(each.case)
+            self.last[name] = max(self.last.get(name, 0), turn)
+            if each.case.channel in self.emissions.channels:
+                wanted.append(each)
+            else:
+                left_out[name, each.case.channel] += 1
+        return replace(found, cases=wanted, left_out=left_out)
+
     def add(self, found: ChatCases, reference: str | None) -> None:
+        self.left_out += found.left_out
         self.n_before_reading += found.n_before_reading
         self.n_unanswered += found.is_unanswered
         for each in found.cases:
@@ -748,19 +763,14 @@ class _CasesRead:
             else:
                 self.found.append((each, reference if each.is_own else None))
 
-    def kept(self, emissions: EmissionOptions) -> tuple[list[Case], list[str | None]]:
+    def kept(self) -> tuple[list[Case], list[str | None]]:
         """Without earlier turns that are rows of their own, as where each request has the whole chat before it, or that
         are not wanted: a conversation may be of several rows."""
-        last: dict[str, int] = {}
-        for each, _ in self.found if emissions.turns == "last" else ():
-            if (emission := each.case.emission) is not None:
-                last[emission.conversation] = max(last.get(emission.conversation, 0), emission.turn)
         seen = {said_by(each) for each, _ in self.found if each.is_own}
         cases: list[Case] = []
         references: list[str | None] = []
         for each, reference in self.found:
-            emission = each.case.emission
-            if last and emission is not None and emission.turn < last[emission.conversation]:
+            if not self._has_turn_of(each.case):
                 continue
             if not each.is_own:
                 if (said := said_by(each)) in seen:
@@ -770,6 +780,10 @@ class _CasesRead:
             references.append(reference)
         return cases, references
 
+    def _has_turn_of(self, case: Case) -> bool:
+        name, turn = _turn_of(case)
+        return self.emissions.has_turn(turn, self.last[name])
+
     def notes(self, cases: Sequence[Case]) -> Iterator[str]:
         said = [case.emission for case in cases if case.emission is not None]
         names = {emission.conversation for emission in said}
@@ -777,6 +791,10 @@ class _CasesRead:
             channels = Counter(emission.channel for emission in said)
             kinds = [counted(n, _CHANNEL_NOUNS[channel]) for channel, n in channels.items()]
             yield f"data: {counted(len(names), 'conversation')} with {', '.join(kinds)}"
+        measured = {_turn_of(each.case)[0] for each, _ in self.found if self._has_turn_of(each.case)}
+        if cases and (n := len({name for name, channel in self.left_out if channel != "reasoning"} - measured)):
+            have = "conversation has" if n == 1 else "conversations have"
+            yield f"data: {n:,} {have} {self._missing()}, and {'is' if n == 1 else 'are'} left out"
         if self.n_before_reading:
             yield (
                 f"data: {counted(self.n_before_reading, 'other emission')} came before anything was read, so that "
@@ -794,7 +812,22 @@ class _CasesRead:
     def nothing(self) -> str:
         """Why there is no case, where that is known."""
         why = [note.removeprefix("data: ") for note in self.notes(())]
+        of_channels = Counter(channel for _, channel in self.left_out.elements())
+        of_channels.update(each.case.channel for each, _ in self.found)
+        if of_channels:
+            has = ", ".join(f"{channel} ({n:,})" for channel, n in of_channels.items())
+            why.append(f"there is {self._missing()}; the data have {has}: choose with --channels and --turns")
         return "; ".join(why)
+
+    def _missing(self) -> str:
+        """'no tool call or memory write to measure', of the channels that are measured."""
+        nouns = " or ".join(noun for channel, noun in _CHANNEL_NOUNS.items() if channel in self.emissions.channels)
+        return f"no {nouns} to measure{' in the last turn' if self.emissions.turns == 'last' else ''}"
+
+
+def _turn_of(case: Case) -> tuple[str, int]:
+    """Conversation and turn; what is no turn of a conversation is one by itself."""
+    return (case.id, 1) if case.emission is None else (case.emission.conversation, case.emission.turn)
 
 
 _CHANNEL_NOUNS: Final = {
@@ -809,8 +842,7 @@ _CHANNEL_NOUNS: Final = {
 def said_by(each: ChatCase) -> tuple[object, ...]:
     """What was said, and after what: equal where one emission was logged twice."""
     case = each.case
-    channel = "answer" if case.emission is None else case.emission.channel
-    return each.after, case.response, channel, case.begun and case.begun.calls
+    return each.after, case.response, case.channel, case.begun and case.begun.calls
 
 
 def cases_of_fields(
@@ -952,9 +984,7 @@ _LAST: Final = EmissionOptions(turns="last")
 
 def _only(found: ChatCases, where: str) -> Case:
     """What the chat ended with: its answer, or the last call."""
-    answers = [
-        each.case for each in found.cases if each.case.emission is None or each.case.emission.channel == "answer"
-    ]
+    answers = [each.case for each in found.cases if each.case.channel == "answer"]
     last = answers or [each.case for each in found.cases]
     if not last:
         raise DataError(f"{where}: nothing was read before the last turn, so there is nothing to measure")

@@ -6,11 +6,12 @@ of texts alone the context is what was said before the question, or what of it i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from leakmeter.core.case import Case, Document, Emission, Message
+from leakmeter.core.case import Case, Channel, Document, Emission, Message
 from leakmeter.data.context_marker import SYSTEM, ContextElsewhereError, ContextMarker, SlowPatternError
 from leakmeter.data.conversation import (
     ALL_EMISSIONS,
@@ -121,6 +122,8 @@ class ChatCases:
     """Emissions before which nothing was read, so that there is nothing to measure."""
     is_unanswered: bool = False
     """Whether the last turn has no answer, and earlier turns are the cases."""
+    left_out: Counter[tuple[str, Channel]] = field(default_factory=Counter)
+    """By conversation and channel, emissions that are not measured: of other channels, or of earlier turns."""
 
 
 def cases_of_chat(
@@ -188,9 +191,13 @@ def _of_conversation(
     if not is_answered and not needs_response:
         messages = _with_more(messages_of_entries(entries), marker, where)
         return ChatCases([ChatCase(Case(id_, messages=messages), is_own=True)])
-    wanted = [each for each in emitted if each.channel in options.channels]
-    if options.turns == "last":
-        wanted = [each for each in wanted if each.turn == emitted[-1].turn]
+    wanted: list[Emitted] = []
+    left_out: Counter[tuple[str, Channel]] = Counter()
+    for each in emitted:
+        if each.channel in options.channels and options.has_turn(each.turn, emitted[-1].turn):
+            wanted.append(each)
+        else:
+            left_out[id_, each.channel] += 1
     read: list[tuple[Emitted, tuple[Message, ...]]] = []
     for each in wanted:
         messages = _with_more(each.messages, marker, where)
@@ -216,7 +223,7 @@ def _of_conversation(
         )
         for own_id, (each, messages), emission in zip(ids, read, emissions, strict=True)
     ]
-    return ChatCases(cases, len(wanted) - len(read), is_unanswered=not is_answered)
+    return ChatCases(cases, len(wanted) - len(read), is_unanswered=not is_answered, left_out=left_out)
 
 
 def ids_of(conversation: str, emissions: Sequence[Emission]) -> list[str]:
@@ -253,10 +260,13 @@ def _of_texts(
     turns = [i for i, message in enumerate(before) if message.role == "assistant"]
     earlier: list[ChatCase] = []
     n_before_reading = 0
+    is_unanswered = text is None and needs_response and bool(turns)
     # Where a response is to be drawn, what was said before is context alone.
-    if options.turns == "all" and (text is not None or needs_response):
+    if text is not None or needs_response:
         has_context = False
         for turn, i in enumerate(turns, 1):
+            if not options.has_turn(turn, len(turns) + (not is_unanswered)):
+                continue
             said = joined_answer(part.text for part in before[i].parts)
             messages = before[:i]
             # Without a pattern, what was context stays it.
@@ -270,7 +280,7 @@ def _of_texts(
                 emission = Emission(id_, turn, first_message=shown)
                 case = Case(id_, response=said, messages=messages, emission=emission)
                 earlier.append(ChatCase(case, is_own=False, after=after[i]))
-    if text is None and needs_response and turns:
+    if is_unanswered:
         return ChatCases(_numbered(id_, earlier), n_before_reading, is_unanswered=True)
     last = len(earlier[-1].case.messages) if earlier else 0
     case = Case(

@@ -38,6 +38,9 @@ from leakmeter.errors import DataError, UnknownNameError, UsageError
 
 ConversationEntryKind = Literal["system", "user", "answer", "call", "reasoning", "source"]
 _ROLE = re.compile(r"[a-z][a-z_]*")
+_AGENT = re.compile(r"(?i)(?:^|[^a-z])(?:agent|assistant|bot)(?![a-z])|[a-z]Agent(?![a-z])")
+"""A name of an agent, and of no person."""
+_EMITTED: Final = ("answer", "call", "reasoning")
 _LONGEST_NAME: Final = 60
 _MOST_TURNS: Final = 10_000
 _MOST_OF_MESSAGE: Final = 2_000
@@ -89,6 +92,10 @@ class EmissionOptions:
         if not self.channels:
             raise UsageError(f"no channel is named; give one of {', '.join(get_args(Channel))}")
 
+    def has_turn(self, turn: int, last: int) -> bool:
+        """Whether a turn is measured of a conversation, of all of whose turns, in any channel, `last` is the last."""
+        return self.turns == "all" or turn == last
+
 
 ALL_EMISSIONS: Final = EmissionOptions()
 
@@ -122,6 +129,8 @@ class ConversationEntry:
     """Of a source: whether the name is its own, and not that of the tool which returned it."""
     is_within: bool = False
     """Of a source: whether it stands in the user's message, beside the question."""
+    agent: str = ""
+    """Name of the agent who emitted or said it, where the log has one."""
 
 
 def entries_of(value: object, where: str) -> list[ConversationEntry]:
@@ -143,11 +152,32 @@ def entries_of(value: object, where: str) -> list[ConversationEntry]:
                 "are read"
             )
         entries += of_message
+    entries = _with_agents(entries)
     asking = max((entry.message for entry in entries if entry.kind == "user"), default=0)
-    # What has a name before the question is a document.
+    who = {entry.name for entry in entries if entry.kind == "user" and entry.message == asking}
+    # What has a name before the question, and not that of who asks, is a document.
     return [
-        replace(entry, kind="source") if entry.kind == "user" and entry.name and entry.message < asking else entry
+        replace(entry, kind="source")
+        if entry.kind == "user" and entry.name and entry.name not in who and entry.message < asking
+        else entry
         for entry in entries
+    ]
+
+
+def _with_agents(entries: Sequence[ConversationEntry]) -> list[ConversationEntry]:
+    """Entries in which what another agent said in a message of the user's is a source under its name. Where nothing
+    else is the user's, it is the user's."""
+    called = (channel_of(entry.name, entry.text) for entry in entries if entry.kind == "call")
+    agents = {name for channel, name in called if channel == "agent"} | {entry.agent for entry in entries}
+    is_agents = [
+        entry.kind == "user" and bool(entry.name) and (entry.name in agents or _AGENT.search(entry.name) is not None)
+        for entry in entries
+    ]
+    if not any(entry.kind == "user" and not of for entry, of in zip(entries, is_agents, strict=True)):
+        return [*entries]
+    return [
+        replace(entry, kind="source", is_named=True, agent=entry.name) if of else entry
+        for entry, of in zip(entries, is_agents, strict=True)
     ]
 
 
@@ -169,6 +199,14 @@ def _of_message(held: object, number: int, where: str) -> Iterator[ConversationE
             return
         yield from _results(turn.content, name, id_, role, number, at)
         return
+    own = turn.get("name")
+    agent = own if role == "assistant" and isinstance(own, str) else ""
+    for entry in _of_turn(turn, role, number, at):
+        yield replace(entry, agent=agent) if agent and entry.kind in _EMITTED else entry
+
+
+def _of_turn(turn: Turn, role: str, number: int, at: str) -> Iterator[ConversationEntry]:
+    """Entries of a message that is no result of a tool."""
     kinds: dict[str, ConversationEntryKind] = {
         **dict.fromkeys(SYSTEM_ROLES, "system"),
         "user": "user",
@@ -448,9 +486,11 @@ def is_part_of_conversation(part: ContentPart) -> bool:
 
 
 def has_sources(entries: Iterable[ConversationEntry]) -> bool:
-    """Whether the model called or read something: it is more than a chat of texts."""
-    return any(
-        entry.kind == "call" or (entry.kind == "source" and (entry.is_within or entry.role not in TURN_ROLES))
+    """Whether the model called or read something, or other agents spoke: it is more than a chat of texts."""
+    entries = [*entries]
+    return len({entry.agent for entry in entries if entry.agent}) > 1 or any(
+        entry.kind == "call"
+        or (entry.kind == "source" and (entry.is_within or bool(entry.agent) or entry.role not in TURN_ROLES))
         for entry in entries
     )
 
@@ -478,7 +518,10 @@ class _Building:
         """Of each, how many of them had their result under the tool's name."""
         self._n_results: Counter[str] = Counter()
         self._messages: list[Message] = []
+        self._said_by: dict[int, tuple[str, Message]] = {}
+        """Of each message that a named agent said its number, the agent, and what it is to the others: a source."""
         self._after = b""
+        self._agents: set[str] = set()
         self._has_asked = self._has_read = False
         self.emitted: list[Emitted] = []
         self._turn = 0
@@ -496,6 +539,14 @@ class _Building:
     @property
     def messages(self) -> tuple[Message, ...]:
         return tuple(self._messages)
+
+    def _read_by(self, agent: str) -> list[Message]:
+        """The messages as an agent read them: what others said is a source."""
+        read = [*self._messages]
+        for number, (author, source) in self._said_by.items() if agent else ():
+            if author != agent:
+                read[number] = source
+        return read
 
     def _add(self, message: Message) -> None:
         self._messages.append(message)
@@ -578,9 +629,11 @@ class _Building:
         reasoning = joined_answer(entry.text for entry in entries if entry.kind == "reasoning")
         made = [entry for entry in entries if entry.kind == "call"]
         parts = (Document(name, answer),) if answer else ()
+        agent = entries[0].agent
+        messages = self._read_by(agent)
         emitted = partial(
-            Emitted, self.messages, turn=self._turn, after=self._after, has_asked=self._has_asked,
-            has_read=self._has_read,
+            Emitted, tuple(messages), turn=self._turn, after=self._after, has_asked=self._has_asked,
+            has_read=self._has_read or bool(agent and self._agents - {agent}),
         )  # fmt: skip
         if reasoning.strip():
             self.emitted.append(emitted(response=reasoning, begun=None, channel="reasoning", recipient="nobody"))
@@ -597,6 +650,10 @@ class _Building:
                 channel, recipient = channel_of(entry.name, entry.text)
                 self.emitted.append(emitted(response=entry.text, begun=begun, channel=channel, recipient=recipient))
         if parts or calls:
+            if agent and parts:
+                self._agents.add(agent)
+                said = (Document(self._names.own(agent), answer),)
+                self._said_by[len(self._messages)] = agent, Message("assistant", name, said, (0,), True, calls)
             self._add(Message("assistant", name, parts, fixed=True, calls=calls))
 
 
@@ -610,10 +667,10 @@ def _digest(before: bytes, message: Message) -> bytes:
     return hashlib.sha256(before + said.encode(errors="surrogatepass")).digest()
 
 
-def _stretch(entry: ConversationEntry) -> tuple[str, int]:
-    """What entries one after another make a message of: a turn of the model's goes over messages, others do not."""
-    if entry.kind in ("answer", "call", "reasoning"):
-        return "emitted", 0
+def _stretch(entry: ConversationEntry) -> tuple[str, int | str]:
+    """What entries one after another make a message of: a turn of an agent's goes over messages, others do not."""
+    if entry.kind in _EMITTED:
+        return "emitted", entry.agent
     if entry.kind == "source" and not entry.is_within:
         return "read", 0
     return ("instructions" if entry.kind == "system" else "asked"), entry.message

@@ -172,7 +172,7 @@ class Results(Generic[R]):
 
     # ---- as data -----------------------------------------------------------------------------------------------------
     def to_frame(self, *, detail: bool | str = False) -> pd.DataFrame:
-        """One row a case: 'id', of a turn of a conversation 'conversation', 'turn', 'channel' and 'recipient', the
+        """One row a case: 'id', the 'channel', of a turn of a conversation 'conversation', 'turn' and 'recipient', the
         'query' and the text of the 'response' where results have them, the 'verdict', which is what was found in a
         sentence, and each quantity under its name; NaN where a case has none, or a lower bound only; inf where it is
         infinite.

@@ -391,9 +391,7 @@ _EMPTY: Final = Policy()
 
 def permissions_of(case: Case, policy: Policy | None) -> Permissions | None:
     """What decides of a case what its recipient may know; None where neither a policy nor the log says anything."""
-    emission = case.emission
-    channel: Channel = "answer" if emission is None else emission.channel
-    own_words = case.own_words if channel == "answer" else ()
+    own_words = case.own_words if case.channel == "answer" else ()
     # Parts of one document are known by the first.
     documents = {
         document.name: DocumentFacts(
@@ -404,8 +402,8 @@ def permissions_of(case: Case, policy: Policy | None) -> Permissions | None:
         )
         for document in reversed(case.context_documents)
     }
-    name = None if emission is None else emission.recipient
-    return permissions_for(channel, name, case.recipient or Recipient(), documents, policy)
+    name = None if case.emission is None else case.emission.recipient
+    return permissions_for(case.channel, name, case.recipient or Recipient(), documents, policy)
 
 
 def permissions_for(

@@ -205,3 +205,16 @@ def test_gates_know_channels(tmp_path: Path, channel: str, expected: int) -> Non
     measured(LEAKS_IN_A_CALL, CLEAN, out=tmp_path)
     bound = f"influence.personal.{channel} <= 0"
     assert exit_code(["gate", str(next(tmp_path.glob("influence-*"))), "--max", bound]) == expected
+
+
+def test_an_answer_that_is_no_turn_of_a_conversation_went_to_the_user(tmp_path: Path) -> None:
+    alone = {"id": "a", "context": [f"The account is {NUMBER}."], "query": "Which?", "response": f"It is {NUMBER}."}
+    results = measured(alone, CLEAN, out=tmp_path)
+    assert [*results.to_frame()["channel"]] == ["answer", "tool", "answer", "answer"]
+    rows = leakmeter.query("SELECT id, channel FROM influence_results WHERE channel = 'answer'", tmp_path)
+    assert [*rows["id"]] == ["a", "c-3.3", "c-3.4"]
+    run = str(next(tmp_path.glob("influence-*")))
+    assert exit_code(["gate", run, "--max", "influence.personal.answer <= 0"]) == 1
+    assert exit_code(["gate", run, "--max", "influence.personal.tool <= 0"]) == 0
+    (only,) = measured(alone)
+    assert (only.channel, only.conversation, only.recipient) == ("answer", None, None)

@@ -88,15 +88,12 @@ FIRST, LAST = ("Who is at home?", "Anna is."), ("Thanks!", "You are welcome.")
 
 
 def test_earlier_answers_of_chats_are_counted_everywhere(tmp_path: Path) -> None:
-    said = (
-        "2 earlier answers or calls of the assistant were not measured: as data, with all turns and channels, each is"
-    )
+    how = "not measured: as a chat in the data, with all turns and channels, each is"
+    said = f"2 earlier answers or calls of the assistant were {how}"
     rows = [{"id": str(n), "messages": turns(FIRST, LAST)} for n in range(2)]
     run = leakmeter.influence(ToyChat(), rows, turns="last", out=tmp_path)
     assert run.headline.startswith(f"{said}. None of 2 responses is known to disclose")
-    assert run[0].warnings[0] == (
-        "1 earlier answer or call of the assistant was not measured: as data, with all turns and channels, each is."
-    )
+    assert run[0].warnings[0] == f"1 earlier answer or call of the assistant was {how}."
     assert (run[0].unmeasured_answers, run[0].to_dict()["unmeasured_answers"]) == (1, 1)
     assert said in run.render_page()
     # Nothing says that these answers may be shipped.

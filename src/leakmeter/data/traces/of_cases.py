@@ -86,9 +86,7 @@ class CaseAnswers:
             held = row.content if is_record(row.content) else {}
             about = _About.of(row, held, self._recipient, preset.name)
             for each in found.cases:
-                if not self._is_repeated(each) and (
-                    each.case.emission is None or each.case.emission.channel in self._options.channels
-                ):
+                if not self._is_repeated(each) and each.case.channel in self._options.channels:
                     yield about.answer(each.case)
         yield from bad
 
@@ -139,8 +137,7 @@ class _About:
         why = _refused(case, documents)
         if why is not None:
             return Refused(why, self.row.where, trace_id, span_id)
-        emission = case.emission
-        channel: Channel = "answer" if emission is None else emission.channel
+        emission, channel = case.emission, case.channel
         n_called = sum(len(message.calls) for message in messages)
         n_reasoned = int(has_reasoned(self.fields))
         n_elsewhere = n if isinstance(n := self.fields.get("n_hidden"), int) else 0

@@ -94,14 +94,14 @@ def _why_not_measured(said: SaidBefore, *, has_read: bool) -> str:
 
 def emission_name(case: InfluenceResult) -> b.Phrase:
     """'answer', 'call of calendar.create', 'message to billing' …, of a turn of a conversation."""
-    if case.channel in (None, "answer"):
+    if case.is_answer:
         return "answer"
     recipient = b.Untrusted(case.recipient or "", 40)
     return {
         "tool": ("call of ", recipient),
         "agent": ("message to ", recipient),
         "memory": ("written to ", recipient),
-    }.get(case.channel or "", "reasoning, which nobody received")
+    }.get(case.channel, "reasoning, which nobody received")
 
 
 def _emitted(case: InfluenceResult, sections: Mapping[str, str]) -> b.ConversationTurn:

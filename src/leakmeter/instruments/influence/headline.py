@@ -81,7 +81,7 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
     """How many responses disclose something personal or secret, and which; ids lead to `sections_of` the report. Of
     conversations it says so of each channel, or of all emissions at once where those of more than one disclose; and of
     those apart of which nobody says who may know what, where somebody does of others."""
-    channels = [[case for case in cases if (case.channel or "answer") == channel] for channel in get_args(Channel)]
+    channels = [[case for case in cases if case.channel == channel] for channel in get_args(Channel)]
     of_each = [of_channel for of_channel in channels if of_channel]
     n_leaking = sum(any(map(_leaks, of_channel)) for of_channel in of_each)
     if n_leaking > 1 or any(doubt(case) is not None for case in cases):
@@ -148,7 +148,7 @@ def _is_calm(cases: Sequence[InfluenceResult], state: _State) -> bool:
 
 def _subject(case: InfluenceResult, noun: str, sections: Mapping[str, str]) -> b.Phrase:
     """'drawn response', or 'call of calendar.create in c-17'."""
-    if (of_channel := _OF_CHANNEL.get(case.channel or "")) is None:
+    if (of_channel := _OF_CHANNEL.get(case.channel)) is None:
         return f"{_drawn([case])}{noun}"
     conversation = b.Untrusted(case.conversation or "", 32, sections.get(case.id, ""))
     return b.sentence(of_channel, recipient=b.Untrusted(case.recipient or "", 32), conversation=conversation)
@@ -192,7 +192,7 @@ def _emission(case: InfluenceResult, sections: Mapping[str, str]) -> b.Phrase:
     """'answer c-11.2', or 'call of calendar.create in c-17'."""
     if case.channel in _OF_CHANNEL:
         return _subject(case, "", sections)
-    return (f"{_NOUNS[case.channel or 'answer']} ", b.Untrusted(case.id, 32, sections.get(case.id, "")))
+    return (f"{_NOUNS[case.channel]} ", b.Untrusted(case.id, 32, sections.get(case.id, "")))
 
 
 def _and_more(n: int) -> Sequence[str]:
@@ -201,12 +201,12 @@ def _and_more(n: int) -> Sequence[str]:
 
 def _first_of(case: InfluenceResult, leaks: Sequence[Disclosure]) -> tuple[str | b.Untrusted, ...]:
     """Of a turn of a conversation: how strong the strongest of these disclosures is, and where it is from."""
-    return () if case.channel is None else _strength_and_origin(case, leaks[0])
+    return () if case.conversation is None else _strength_and_origin(case, leaks[0])
 
 
 def _strength_and_origin(case: InfluenceResult, disclosure: Disclosure) -> tuple[str | b.Untrusted, ...]:
     """In brackets, how strong a disclosure is, and of a turn of a conversation where it is from."""
-    documents = disclosure.documents[:1] if case.channel is not None else []
+    documents = disclosure.documents[:1] if case.conversation is not None else []
     origin = (", from ", b.Untrusted(documents[0], 32)) if documents else ()
     return (f" ({strength(disclosure)}", *origin, ")")
 
@@ -214,9 +214,9 @@ def _strength_and_origin(case: InfluenceResult, disclosure: Disclosure) -> tuple
 def noun_of(cases: Sequence[InfluenceResult]) -> str:
     """What responses of one channel are called; 'response' without channels, or of one answer a conversation,
     'emission' of several channels."""
-    channels = {case.channel or "answer" for case in cases}
+    channels = {case.channel for case in cases}
     is_one_each = channels == {"answer"} and len({case.conversation for case in cases}) == len(cases)
-    if is_one_each or not any(case.channel for case in cases):
+    if is_one_each or not any(case.conversation for case in cases):
         return "response"
     return _NOUNS.get(channels.pop(), "response") if len(channels) == 1 else _EMISSION
 

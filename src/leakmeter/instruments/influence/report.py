@@ -300,7 +300,7 @@ _INDEX: Final[b.Columns[InfluenceResult]] = [
     (b.Column("Whole context", "nats", "nats"), lambda case: case.whole_nats),
     (b.Column("Missed by the search"), search_report.cell),
     (b.Column("Kind", on="chips"), disclosure_report.kinds),
-    (b.Column("Channel", on="chips"), lambda case: case.channel or "answer"),
+    (b.Column("Channel", on="chips"), lambda case: case.channel),
     (b.Column("May know", on="chips"), disclosure_report.may_know),
     (b.Column("To", on="chips"), lambda case: b.Untrusted(case.recipient or "user", 40)),
     (b.Column("From", on="chips"), disclosure_report.documents),
@@ -309,7 +309,7 @@ _INDEX: Final[b.Columns[InfluenceResult]] = [
 
 def _columns(cases: Sequence[InfluenceResult]) -> b.Columns[InfluenceResult]:
     """What the list says of each case."""
-    is_conversation = any(case.channel is not None for case in cases)
+    is_conversation = any(case.conversation is not None for case in cases)
     is_judged = permitted.is_judged(cases)
     shown = {
         "Missed by the search": any(case.search is not None for case in cases),

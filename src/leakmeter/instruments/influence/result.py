@@ -377,9 +377,9 @@ class ContextResult(Result):
     """Id of the conversation in which the response was said. Present only for a turn of a conversation."""
     turn: int | None = field(default=None, metadata={SELDOM: True})
     """Number of the model's turn in its conversation, from 1. Present only for a turn of a conversation."""
-    channel: str | None = field(default=None, metadata={SELDOM: True})
+    channel: str = "answer"
     """Channel of the response: 'answer' to the user, 'tool' as arguments of a call, 'agent' to another agent, 'memory',
-    or 'reasoning', which nobody received. Present only for a turn of a conversation."""
+    or 'reasoning', which nobody received."""
     recipient: str | None = field(default=None, metadata={SELDOM: True})
     """Recipient of the response: 'user', or the name of the tool, agent or memory; with a policy the user's id, where
     that is known. Present only for a turn of a conversation, or with a policy."""
@@ -397,7 +397,7 @@ class ContextResult(Result):
     @property
     def is_answer(self) -> bool:
         """Whether the user received it."""
-        return self.channel in (None, "answer")
+        return self.channel == "answer"
 
     @classmethod
     def of_context(
@@ -516,7 +516,7 @@ _PLACES_OF_CHANNELS: Final[Mapping[Channel, str]] = {
 
 
 def _personal_in(channel: Channel, case: CaseResult) -> float | None:
-    """Personal or secret disclosures of a turn of a conversation in that channel; None of other cases."""
+    """Personal or secret disclosures in that channel; None of responses in others."""
     if case.channel != channel:
         return None
     return float(sum(disclosure.is_sensitive for disclosure in case.disclosed))
@@ -597,7 +597,7 @@ _QUANTITIES: Final[Quantities] = (
         Quantity(
             f"influence.personal.{channel}",
             "disclosures",
-            f"Of turns of conversations, number of personal or secret disclosures in {where}.",
+            f"Number of personal or secret disclosures in {where}.",
             partial(_personal_in, channel),
             lower_bound=_PARTLY_KNOWN,
             usual="max",
