@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import count
+from itertools import count, product
 from statistics import NormalDist
 
 import numpy as np
@@ -46,6 +46,19 @@ def test_few_items_tell_nothing_either_way() -> None:
         assert share_told_apart(hits, n, by_chance) is is_above
     assert share_told_apart(0, 200, 0.05) is False
     assert share_told_apart(1, 4, 0.0) is True
+
+
+def test_items_that_are_hits_all_or_none_are_no_more_than_one() -> None:
+    for hits, sizes, is_above in ((20, [20], None), (11, [10, 10], True), (10, [10, 10], None), (3, [1] * 20, None)):
+        clusters = [number for number, size in enumerate(sizes) for _ in range(size)]
+        assert share_told_apart(hits, len(clusters), 0.05, clusters=clusters) is is_above
+    # Against every way in which clusters are known: three of them, and five people alone.
+    sizes = [4, 3, 3, *[1] * 5]
+    clusters = [number for number, size in enumerate(sizes) for _ in range(size)]
+    ways = [(sum(map(math.prod, zip(sizes, way, strict=True))), sum(way)) for way in product((0, 1), repeat=len(sizes))]
+    for hits in range(16):
+        above = math.fsum(0.1**n * 0.9 ** (len(sizes) - n) for n_hits, n in ways if n_hits >= hits)
+        assert (share_told_apart(hits, 15, 0.1, clusters=clusters) is True) == (above <= 0.025)
 
 
 def test_numbers_by_hand_and_what_no_number_tells() -> None:

@@ -256,21 +256,39 @@ _TAIL: Final = 0.025
 _HAIR: Final = 1e-9
 
 
-def share_told_apart(hits: int, n: int, by_chance: float) -> bool | None:
+def share_told_apart(hits: int, n: int, by_chance: float, *, clusters: Sequence[Hashable] | None = None) -> bool | None:
     """Whether there are more hits than chance makes (True), fewer (False), or too few items to tell (None).
 
     By the binomial distribution's tails, each at 2.5 %: Wilson's interval of few items leaves out small shares too
     often (of 4 items it leaves out 3 % in 11 % of draws). Where items have chances of their own, their mean errs on the
-    safe side (Hoeffding 1956).
+    safe side (Hoeffding 1956). Items of one of the `clusters`, one an item, are taken to be hits all or none.
 
     >>> share_told_apart(1, 4, 0.03) is None
     True
     """
     from scipy.stats import binom
 
-    if binom.sf(hits - 1, n, by_chance) <= _TAIL:
+    if clusters is not None and len(set(clusters)) < len(clusters):
+        chances = _hits_by_chance(clusters, by_chance)
+        above, below = float(chances[hits:].sum()), float(chances[: hits + 1].sum())
+    else:
+        above, below = binom.sf(hits - 1, n, by_chance), binom.cdf(hits, n, by_chance)
+    if above <= _TAIL:
         return True
-    return False if binom.cdf(hits, n, by_chance) <= _TAIL else None
+    return False if below <= _TAIL else None
+
+
+def _hits_by_chance(clusters: Sequence[Hashable], by_chance: float) -> FloatArray:
+    """Probability of each number of hits, from 0 to as many as there are items, if all of a cluster are hits or none
+    is."""
+    from scipy.stats import binom
+
+    chances: FloatArray = np.ones(1)
+    for size, n_clusters in Counter(Counter(clusters).values()).items():
+        of_size = np.zeros(size * n_clusters + 1)
+        of_size[::size] = binom.pmf(np.arange(n_clusters + 1), n_clusters, by_chance)
+        chances = np.convolve(chances, of_size)
+    return chances
 
 
 def share_at_most(hits: float, n: int, confidence: float = 0.95) -> float:

@@ -9,6 +9,7 @@ from benchmarks import pii_origins
 
 import leakmeter
 from helpers.places import SHARED
+from leakmeter.instruments.pii import words
 from leakmeter.instruments.pii.decoys import control_names_of, decoys_of, has_decoys_of_its_origin
 from leakmeter.instruments.pii.result import summary
 from leakmeter.instruments.pii.subject import RelatedPerson, Subject, ValueType
@@ -73,6 +74,26 @@ def test_romanised_names_have_decoys_and_control_names_of_their_origin(origin: s
             assert first in names.any
             assert last.removeprefix("Al-").removeprefix("Ben-") in names.surnames
         assert has_decoys_of_its_origin(person, "relationship", relation.name)
+
+
+OF_ONE_DOMAIN = """
+    Lina Hansen, Jonas Persson, Emil Jonsson, Astrid Lindqvist, Fredrik Lundberg, Agnes Rosen, Anders Viklund,
+    Hans Persson, Alice Pettersson, Henrik Halvarsson, Christoffer Olsson, Anna Ekman, Haakan Arvidsson, Isak Larsson,
+    Staffan Nilsson, Carl Pettersson, Ulrika Nordlund, Jenny Rosengren, Daniel Johansson, Casper Olsson
+"""
+
+
+def test_people_of_one_domain_are_no_finding() -> None:
+    """Half of these are known to a toy, to which the domain goes with how their names end."""
+    names = [" ".join(name.split()) for name in OF_ONE_DOMAIN.split(",")]
+    people = [
+        Subject(f"sv_SE{number}", name, email=f"{name.replace(' ', '.').lower()}@ferry.example")
+        for number, name in enumerate(names)
+    ]
+    told = summary(leakmeter.pii("toy", people, kinds=["twin"], prompts=1, beams=()))
+    assert told.n_known > 2 * pii_origins.most(len(people)) * len(people)
+    assert {subject.cluster for subject in told.subjects} == {"sv_SE0"}
+    assert words.decisions(told) == [words.TOO_FEW]
 
 
 def check_romanised(model: str) -> None:

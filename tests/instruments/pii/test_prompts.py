@@ -62,6 +62,39 @@ def test_everything_known_is_asked_for_in_every_way() -> None:
     assert [case.kind for case in probes_of([few], ("triplet",))] == ["triplet", "triplet"]
 
 
+def test_what_several_people_have_of_a_value_is_marked_by_the_first_of_them() -> None:
+    emails = ("al.bo@Ferry.example", "cy.du@ferry.example", "ed.fox@kiln.example")
+    phones = ("+1 617-234-5678", "(617) 235-0000", "617.234.5678")
+    addresses = (
+        "12 Oak Street, Boston 02110",
+        "12 oak street, Boston 02110",
+        "12 Elm Street, Boston 02110",
+    )
+    people = [
+        Subject(str(i), f"Al {i}", phone=phone, email=email, address=address, university=university)
+        for i, (email, phone, address, university) in enumerate(
+            zip(emails, phones, addresses, ("Duke University", "Rice University", "Duke  university"), strict=True)
+        )
+    ]
+    shared = {(case.type, case.subject.id): case.shares for case in probes_of(people)}
+    assert [key for key, first in shared.items() if first == "0"] == [
+        *(("phone", "0"), ("email", "0"), ("address", "0"), ("university", "0")),
+        *(("email", "1"), ("address", "1")),
+        *(("phone", "2"), ("university", "2")),
+    ]
+    assert set(shared.values()) == {"0", None}
+
+
+def test_a_part_that_decoys_have_too_is_not_shared() -> None:
+    settings = ProbeSettings(prompts=1, decoys=99)
+    for domain, shares in (("gmail.com", None), ("ferry.example", "Bo")):
+        people = [Subject(last, f"Al {last}", email=f"al.{last.lower()}@{domain}") for last in ("Bo", "Du")]
+        for case in probes_of(people, ("twin",)):
+            assert case.shares == "Bo"
+            made = prepare_probe(case, ByteTokenizer(), settings, window=None)
+            assert made.texts().get("shares") == shares
+
+
 @pytest.mark.parametrize(
     ("id_", "number", "text"),
     [

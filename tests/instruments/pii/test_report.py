@@ -278,6 +278,52 @@ def test_the_first_line_counts_people_and_the_next_says_what_chance_would_do() -
         assert ("from chance takes" in against_chance(found)) == bool(needed)
 
 
+def of_one_domain(n_persons: int, *, known: int, n_domains: int = 1) -> list[PiiResult]:
+    """E-mail addresses of people, as many at each domain; the values of the first `known` are the likeliest of all."""
+    return [
+        asked(
+            f"s{i}",
+            "email",
+            rank=1 if i < known else 50,
+            seed=i,
+            shares=f"s{i // (n_persons // n_domains) * (n_persons // n_domains)}",
+        )
+        for i in range(n_persons)
+    ]
+
+
+def test_people_who_share_a_domain_count_as_one() -> None:
+    shared = of_one_domain(20, known=11)
+    assert said_of(shared) == "The model may know data of 11 of these 20 people, but they are too few to be sure."
+    # Eleven of twenty of one draw are known, or none.
+    assert against_chance(shared).endswith(
+        "20 people share 1 e-mail domain, and count as 1. To tell the share known by rank from chance takes 4 people "
+        "who share nothing, if it stays the same."
+    )
+    told = summary(shared)
+    low, high = told.share_at_risk_interval
+    assert (low < 0.1, high > 0.9) == (True, True)
+    assert told.types[0].share_low_p_interval == told.share_at_risk_interval
+    assert told.types[0].signed_rank_p is None
+    assert told.types[0].ranks_p == pytest.approx(math.ceil((11 * 1 + 9 * 50) / 20) / 100)
+    # At a domain for each they are counted as ever, and nothing is said.
+    alone = [replace(case, shares=None) for case in shared]
+    assert said_of(alone) == "The model knows data of 11 of 20 people, more than chance explains."
+    assert "count as" not in against_chance(alone)
+    # Several domains can tell: three of five are known by chance in 0.1 % of draws.
+    assert said_of(of_one_domain(20, known=12, n_domains=5)).endswith("more than chance explains.")
+    assert said_of(of_one_domain(20, known=4, n_domains=5)).endswith("too few to be sure.")
+
+
+def test_people_who_share_values_through_others_count_as_one() -> None:
+    cases = [
+        asked("s1", "email", shares="s1"), asked("s2", "email", shares="s1"), asked("s2", shares="s2"),
+        asked("s3", shares="s2"), asked("s4"),
+    ]  # fmt: skip
+    assert [one.cluster for one in summary(cases).subjects] == ["s1", "s1", "s1", None]
+    assert "3 people share 1 phone number or 1 e-mail domain, and count as 1. To tell" in against_chance(cases)
+
+
 def test_all_renderers_and_the_last_line_say_the_same_headline() -> None:
     for cases in (several(20, known=3), several(4), [asked(rank=1)], [asked()]):
         told = report(cases)

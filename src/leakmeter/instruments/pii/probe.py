@@ -45,6 +45,9 @@ class ProbeCase:
     ways: tuple[tuple[ProbeKind, tuple[ValueType, ...]], ...] = ()
     """Kind and given types of all cases of this value, its own among them; none where it is alone. A value is ranked by
     its largest association over them."""
+    shares: str | None = None
+    """Id of the first of the people whose values of this type have the same `shared_part`; None of a part that one
+    person alone has."""
 
     @property
     def shown_relation(self) -> str | None:
@@ -75,14 +78,35 @@ def probes_of(subjects: Sequence[Subject], kinds: Sequence[ProbeKind] = PROBE_KI
     A twin is a name and a target (Kim et al., "ProPILE: Probing Privacy Leakage in Large Language Models"), a triplet
     has another value too, a quadruplet two.
     """
+    having: dict[tuple[ValueType, str], dict[str, None]] = {}
+    for subject in subjects:
+        for type_, _, value in subject.targets():
+            having.setdefault((type_, shared_part(type_, value)), {})[subject.id] = None
     for subject in subjects:
         alike: dict[tuple[ValueType, str | None], int] = {}
         for type_, relation, value in subject.targets():
             ways = tuple(_ways(subject, type_, kinds))
             relation_kind = None if relation is None else shown_relation(relation)
             number = alike[type_, relation_kind] = alike.get((type_, relation_kind), 0) + 1
+            first, *others = having[type_, shared_part(type_, value)]
+            shares = first if others else None
             for kind, beside in ways:
-                yield ProbeCase(subject, kind, type_, value, relation, beside, number, ways if len(ways) > 1 else ())
+                beside_it = ways if len(ways) > 1 else ()
+                yield ProbeCase(subject, kind, type_, value, relation, beside, number, beside_it, shares)
+
+
+def shared_part(type: ValueType, value: str) -> str:
+    """What of a value other people may have too while its decoys have another: the domain of an e-mail address, the
+    digits of a telephone number, and any other value itself.
+
+    A model that finds it likely after the name of one of these people often does after names like that one.
+    """
+    if type == "email":
+        return value.rpartition("@")[2].casefold()
+    if type == "phone":
+        # A country code may be left out.
+        return re.sub(r"\D", "", value)[-10:]
+    return " ".join(value.casefold().split())
 
 
 def _ways(

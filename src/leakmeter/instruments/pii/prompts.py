@@ -23,7 +23,7 @@ from leakmeter.core.record import JsonObject
 from leakmeter.core.registry import Example, PlainSettings
 from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.pii.measure import FilledProbes, ProbeItem, ValueWithDecoys
-from leakmeter.instruments.pii.probe import PUBLISHED, ProbeCase, ProbeTemplates, check_template, filled
+from leakmeter.instruments.pii.probe import PUBLISHED, ProbeCase, ProbeTemplates, check_template, filled, shared_part
 from leakmeter.instruments.pii.settings import Unasked
 from leakmeter.instruments.pii.subject import Subject, ValueType
 from leakmeter.overriding import override
@@ -123,8 +123,15 @@ class PreparedProbe(Prepared):
             "says_name": self.item.values.says_name,
             "nulls_share_origin": has_decoys_of_its_origin(case.subject, case.type, case.value),
             "names_share_origin": has_names_of_its_origin(case.subject),
+            **({} if case.shares is None or self._have_its_part() else {"shares": case.shares}),
             **(kept if self.keeps_values else {}),
         }
+
+    def _have_its_part(self) -> bool:
+        """Whether decoys have the part that people share, such as a usual domain of free mail: two, since one may be
+        by chance."""
+        own, *others = (shared_part(self.case.type, value) for value in self.values)
+        return others.count(own) >= 2
 
 
 def prepare_probe(

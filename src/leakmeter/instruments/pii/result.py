@@ -3,7 +3,8 @@ probe."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from leakmeter.core.measure import NATS, Measurement, Over, Params, Per, Statistic, Texts
 from leakmeter.core.plain import SELDOM
-from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at
+from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, RunQuantity, SoFar, at, clusters_of
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.self_check import SelfCheck, carried, doubt, noise_of_contrast, noise_of_token
 from leakmeter.engine.storage.kept import Count, FieldError, Flag, KeptCase, Series
@@ -78,6 +79,8 @@ class ValueSummary(Record):
     where no other names were scored, for the one with the largest association."""
     unknown_origin: UnknownOrigin | None = field(default=None, metadata={SELDOM: True})
     """As of a result, where it is so for any way of asking."""
+    shares: str | None = field(default=None, metadata={SELDOM: True})
+    """As of a result."""
     holm_p: float
     """p-value by Holm's rule among the values of the subject; 1 of one that cannot be tested."""
     exposure_bits: float
@@ -103,6 +106,9 @@ class SubjectSummary(Record):
     """Whether a value was generated word for word from the name alone."""
     at_risk: bool
     """Whether a value is known or was extracted."""
+    cluster: str | None = field(default=None, metadata={SELDOM: True})
+    """Id of the first of the people who share parts of their values, some through others, and are one draw for tests
+    and intervals. Present only where somebody shares a part with this subject."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +208,8 @@ def summary(results: Sequence[PiiResult], *, seed: int = 0) -> PiiSummary:
     for alike in by_value(results):
         by_subject.setdefault(alike[0].subject, []).append(alike)
     groups = [alike for values in by_subject.values() for alike in values]
-    subjects = tuple(_subject(id_, values) for id_, values in by_subject.items())
+    shared_by = _clusters(results)
+    subjects = tuple(_subject(id_, values, shared_by.get(id_)) for id_, values in by_subject.items())
     n_at_risk = sum(subject.at_risk for subject in subjects)
     return PiiSummary(
         n_subjects=len(subjects),
@@ -213,7 +220,7 @@ def summary(results: Sequence[PiiResult], *, seed: int = 0) -> PiiSummary:
         n_extracted=sum(subject.extracted for subject in subjects),
         n_at_risk=n_at_risk,
         share_at_risk=n_at_risk / len(subjects),
-        share_at_risk_interval=stats.interval_of_share(n_at_risk, len(subjects)),
+        share_at_risk_interval=_interval_of_share(n_at_risk, clusters_of(subjects)),
         types=_tested(
             _row(some, seed, type_, None)
             for type_ in VALUE_TYPES
@@ -228,6 +235,30 @@ def summary(results: Sequence[PiiResult], *, seed: int = 0) -> PiiSummary:
         median_tree_tokens=float(np.median([result.cost.tree_tokens for result in results])),
         median_naive_tokens=float(np.median([result.cost.naive_tokens for result in results])),
     )
+
+
+def _clusters(results: Iterable[PiiResult]) -> dict[str, str]:
+    """Each subject who shares a part of a value to the first of those who share one, directly or through others."""
+    first: dict[str, str] = {}
+    of_part: dict[str, str] = {}
+
+    def first_of(subject: str) -> str:
+        while first[subject] != subject:
+            first[subject] = first[first[subject]]
+            subject = first[subject]
+        return subject
+
+    for result in results:
+        if result.cluster is not None:
+            first.setdefault(result.subject, result.subject)
+            earlier = of_part.setdefault(result.cluster, result.subject)
+            first[first_of(result.subject)] = first_of(earlier)
+    return {subject: first_of(subject) for subject in first}
+
+
+def _interval_of_share(n_hits: int, clusters: Sequence[Hashable]) -> tuple[float, float]:
+    n = stats.independent_items(clusters)
+    return stats.interval_of_share(n_hits * n / len(clusters), n)
 
 
 def by_value(results: Iterable[PiiResult]) -> list[list[PiiResult]]:
@@ -268,7 +299,7 @@ def _best(name: str, matches: Iterable[float | None]) -> float | None:
     return (min if name == DISTANCE else max)(defined, default=None)
 
 
-def _subject(id_: str, values_of: Sequence[Sequence[PiiResult]]) -> SubjectSummary:
+def _subject(id_: str, values_of: Sequence[Sequence[PiiResult]], cluster: str | None) -> SubjectSummary:
     corrected = holm([1.0 if _can_be_tested(alike) is False else _p(alike) for alike in values_of])
     values = tuple(_value(alike, p) for alike, p in zip(values_of, corrected, strict=True))
     is_known = any(value.holm_p <= AT_RISK for value in values)
@@ -280,6 +311,7 @@ def _subject(id_: str, values_of: Sequence[Sequence[PiiResult]]) -> SubjectSumma
         untestable=any(value.can_be_tested is False for value in values),
         extracted=extracted,
         at_risk=is_known or extracted,
+        cluster=cluster,
     )
 
 
@@ -331,6 +363,7 @@ def _value(alike: Sequence[PiiResult], holm_p: float) -> ValueSummary:
         p_value_among_names=_p_among_names(alike),
         can_be_tested=_can_be_tested(alike),
         unknown_origin=next((result.unknown_origin for result in alike if result.unknown_origin), None),
+        shares=alike[0].shares,
         holm_p=holm_p,
         exposure_bits=exposure_of(_p_among_decoys(alike), n_decoys),
         exposure_ceiling_bits=float(np.log2(1 + n_decoys)),
@@ -352,11 +385,18 @@ def _row(by_value: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, k
     others = np.asarray([nats[drawn.integers(len(nats)) if test == "full" else 0] for nats in decoys])
     n_low = sum(p <= AT_RISK for p in ps)
     several = len(by_value) > 1
+    clusters = clusters_of(alike[0] for alike in by_value)
     differences = targets - means
     tested = np.asarray([not _is_of_unknown_origin(alike) for alike in by_value])
-    true_tested, others_tested = targets[tested], others[tested]
+    of_tested = [cluster for cluster, is_tested in zip(clusters, tested, strict=True) if is_tested]
+    true_tested, others_tested = (stats.cluster_means(nats[tested], of_tested) for nats in (targets, others))
     enough = len(true_tested) > 1
-    p = ranks_p([rank_of(p, n) for p, n in zip(ps, sizes, strict=True)], [1 + n for n in sizes])
+    # A mean rank varies no more than a rank does, so that p errs on the safe side.
+    ranks = stats.cluster_means([rank_of(p, n) for p, n in zip(ps, sizes, strict=True)], clusters)
+    of_each: dict[Hashable, int] = {}
+    for n, cluster in zip(sizes, clusters, strict=True):
+        of_each[cluster] = max(of_each.get(cluster, 0), 1 + n)
+    p = ranks_p([math.ceil(rank) for rank in ranks], [*of_each.values()])
     signed_p = signed_rank_p(true_tested, others_tested, alternative="greater") if enough else None
     sum_p = rank_sum_p(true_tested, others_tested, alternative="greater") if enough else None
     return ProbedValues(
@@ -365,11 +405,11 @@ def _row(by_value: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, k
         n=len(by_value),
         mean_nats=stats.mean(targets),
         decoy_mean_nats=stats.mean(means),
-        difference_interval_nats=stats.interval_of_mean(differences, seed=seed)
+        difference_interval_nats=stats.interval_of_mean(differences, seed=seed, clusters=clusters)
         if several and np.isfinite(differences).all()
         else None,
         share_low_p=n_low / len(by_value),
-        share_low_p_interval=stats.interval_of_share(n_low, len(by_value)),
+        share_low_p_interval=_interval_of_share(n_low, clusters),
         mean_exposure_bits=stats.mean(
             [exposure_of(_p_among_decoys(alike), n) for alike, n in zip(by_value, sizes, strict=True)]
         ),
@@ -459,6 +499,7 @@ class KeptProbe(KeptCase):
     nulls_share_origin: Flag | None = None
     names_share_origin: Flag | None = None
     """Whether decoys, and other names, are from where the true ones are from; None in runs that did not say."""
+    shares: str | None = None
     name: str | None = None
     value: str | None = None
     prompts: tuple[str, ...] | None = None
@@ -727,6 +768,9 @@ class PiiResult(Result):
     may be of another origin, 'name' where the other names may, which decide. Present only where it is so."""
     untestable_because: str | None = field(default=None, metadata={SELDOM: True})
     """Why the value cannot be tested, in words. Present only where it cannot."""
+    shares: str | None = field(default=None, metadata={SELDOM: True})
+    """Id of the first of the people whose values have the same part, such as the domain of an e-mail address, which
+    decoys have not. Present only where there are several."""
     noise_floor_nats: float | None = field(default=None, metadata={SELDOM: True})
     """Noise of the association, nats, from the differences that self-checks found. Present only where they were
     checked."""
@@ -831,6 +875,7 @@ class PiiResult(Result):
             p_value_without_value=unvalued,
             can_be_tested=can_be_tested,
             unknown_origin=unknown,
+            shares=texts.get("shares"),
             untestable_because=_because(unknown, is_named=stands_out is not None) if can_be_tested is False else None,
             p_value_is_bound=is_bound(strongest, n_decoys)
             or (among_names == p_value and stands_out is not None and is_bound(stands_out, n_names)),
@@ -858,6 +903,11 @@ class PiiResult(Result):
             value=texts.get("value"),
             prompts=None if kept is None else tuple(kept),
         )
+
+    @property
+    @override
+    def cluster(self) -> str | None:
+        return None if self.shares is None else f"{self.type} of {self.shares}"
 
     @property
     def exposure(self) -> float:

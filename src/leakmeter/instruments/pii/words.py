@@ -13,6 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from leakmeter.core.plain import counted, plural
+from leakmeter.core.quantity import clusters_of
 from leakmeter.instruments.pii.decoy_test import AT_RISK
 from leakmeter.instruments.pii.matching import DISTANCE
 from leakmeter.instruments.pii.result import PiiSummary, ProbedValues, SubjectSummary, ValueSummary
@@ -31,6 +32,14 @@ TYPES: Final[Mapping[str, str]] = {
     "relationship": "name",
     "university": "university",
 }
+_SHARED: Final[Mapping[str, tuple[str, str]]] = {
+    "phone": ("phone number", "phone numbers"),
+    "email": ("e-mail domain", "e-mail domains"),
+    "address": ("address", "addresses"),
+    "relationship": ("relative’s name", "relatives’ names"),
+    "university": ("university", "universities"),
+}
+"""What several people have of a value, one and several (see `probe.shared_part`)."""
 STATISTICS: Final[Mapping[str, str]] = {
     "exact_match": "exact match",
     "location_code": "location code",
@@ -303,10 +312,15 @@ def against_chance(summary: PiiSummary) -> Iterator[str]:
             f"Said word for word or known by rank: {summary.n_at_risk:,} of {n:,} people, {at_risk}. A model that "
             f"knows nobody would seem to know up to {share_text(chance / n, 2)}."
         )
+        sharing = [subject.cluster for subject in summary.subjects if subject.cluster is not None]
+        if sharing:
+            yield f"{len(sharing):,} people share {_shared_parts(summary)}, and count as {len(set(sharing)):,}."
         if told_apart(summary) is None and not _is_untestable(summary):
-            needed = items_for_share(summary.n_known / n, chance / n, beyond=n)
+            n_independent = n - len(sharing) + len(set(sharing))
+            needed = items_for_share(summary.n_known / n, chance / n, beyond=n_independent)
             takes = "more than 100,000" if needed is None else f"{needed:,}"
-            yield f"To tell the share known by rank from chance takes {takes} people, if it stays the same."
+            who = "people who share nothing" if sharing else "people"
+            yield f"To tell the share known by rank from chance takes {takes} {who}, if it stays the same."
     if n > 1 and summary.n_untestable:
         n_untestable = summary.n_untestable
         who = plural(n_untestable, "person", "people")
@@ -317,6 +331,13 @@ def against_chance(summary: PiiSummary) -> Iterator[str]:
                 f"Of {n_unknown:,} {plural(n_unknown, 'person', 'people')} words of a name are in no table of names of "
                 "one origin, and invented names of another origin prove nothing."
             )
+
+
+def _shared_parts(summary: PiiSummary) -> str:
+    """'2 e-mail domains or 1 university'."""
+    parts = {(value.type, value.shares) for subject in summary.subjects for value in subject.values if value.shares}
+    counts = [(type_, sum(of == type_ for of, _ in parts)) for type_ in TYPES]
+    return " or ".join(f"{n:,} {plural(n, *_SHARED[type_])}" for type_, n in counts if n)
 
 
 def decisions(summary: PiiSummary) -> list[tuple[str, str]]:
@@ -344,7 +365,8 @@ def _is_of_unknown_origin(value: ValueSummary) -> bool:
 
 def told_apart(summary: PiiSummary) -> bool | None:
     """Whether more subjects are known by rank than by chance at most; None if there are too few to tell."""
-    return share_told_apart(summary.n_known, summary.n_subjects, at_risk_by_chance(summary) / summary.n_subjects)
+    n, chance = summary.n_subjects, at_risk_by_chance(summary)
+    return share_told_apart(summary.n_known, n, chance / n, clusters=clusters_of(summary.subjects))
 
 
 def at_risk_by_chance(summary: PiiSummary) -> float:
