@@ -64,6 +64,8 @@ class Quantity:
     for one answer."""
     decides: bool = False
     """Whether it decides if an answer may be shown: of two runs, cases in which it changed come before all others."""
+    part_of: str = ""
+    """Quantity that counts this and more: where all cases have as much of both, two runs are compared by that alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -602,6 +602,7 @@ _QUANTITIES: Final[Quantities] = (
             lower_bound=_PARTLY_KNOWN,
             usual="max",
             predicate=f"disclose personal or secret data in {where}",
+            part_of="influence.disclosures.personal",
         )
         for channel, where in _PLACES_OF_CHANNELS.items()
     ),

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from leakmeter.core.quantity import Quantity, RunQuantity, Sense, Worse
+from leakmeter.core.quantity import AnyQuantity, Quantity, RunQuantity, Sense, Worse
 from leakmeter.core.record import JsonObject
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.products.gate.gate_words import left_out_sentence
@@ -198,7 +198,11 @@ def compare(first: MeasuredCases, second: MeasuredCases, names: Sequence[str] = 
     pairs = [(number, place[id_]) for number, id_ in enumerate(first.ids) if id_ in place]
     if not pairs:
         raise UsageError("the two runs have no case id in common")
-    chosen = [quantities[name] for name in dict.fromkeys(names)] or list(first.quantities)
+    chosen = [quantities[name] for name in dict.fromkeys(names)] or [
+        quantity
+        for quantity in first.quantities
+        if isinstance(quantity, RunQuantity) or not _is_whole(quantity, quantities.get(quantity.part_of), first, second)
+    ]
     moved, left_out = list[Moved](), list[LeftOut]()
     for quantity in case_quantities(first):
         if quantity not in chosen:
@@ -254,6 +258,11 @@ def compare(first: MeasuredCases, second: MeasuredCases, names: Sequence[str] = 
         ),
         {entry.name: entry.predicate for entry in deciding},
     )
+
+
+def _is_whole(part: Quantity, whole: AnyQuantity | None, *runs: MeasuredCases) -> bool:
+    """Whether all cases of the runs have as much of a part as of the whole."""
+    return isinstance(whole, Quantity) and all(np.array_equal(run.values(part), run.values(whole)) for run in runs)
 
 
 def _changed(
