@@ -38,7 +38,9 @@ from leakmeter.products.ledger.budgets import Budget
 from leakmeter.products.ledger.flags import scored_at
 from leakmeter.products.ledger.keys import shown
 from leakmeter.products.ledger.measuring import ENTITY, MeasuredAnswers, Measuring, measured
-from leakmeter.products.ledger.store import Ledger
+from leakmeter.products.ledger.parts import LedgerPartReader
+from leakmeter.products.ledger.store import Ledger, LedgerState
+from leakmeter.products.ledger.tables import LISTED
 from leakmeter.products.ledger.totals import DOCUMENT, Book, LedgerDisclosure, LedgerEvent, LedgerItem, Look, total_of
 from leakmeter.products.ledger.turns import Turns
 from leakmeter.text import matching, permissions
@@ -152,6 +154,8 @@ class GuardVerdict:
     note: str = NOTE
     _rows: MeasuredAnswers = field(repr=False, compare=False, kw_only=True)
     _answer: str = field(repr=False, compare=False, kw_only=True)
+    _state: LedgerState = field(repr=False, compare=False, kw_only=True)
+    """The ledger's, of which it was said."""
 
     @property
     def withheld_answer(self) -> str:
@@ -202,6 +206,7 @@ class Guard:
         if not isinstance(ledger, str | PathLike):
             raise UsageError(f"ledger is {kind_of(ledger)}; it has to be a directory")
         self.ledger = Ledger.of_user(Path(ledger))
+        self._parts = LedgerPartReader(self.ledger, self.budget)
         self._model = meter.kept_model
         self._how = how or Measuring()
         if allowed is not None:
@@ -254,7 +259,7 @@ class Guard:
             temperature = _number(temperature, "temperature", "a number, 0 where the likeliest tokens were taken")
         logged = self._logged(documents, query, answer, recipient, messages, tool, temperature, trace_id)
         turns = Turns(self.ledger.keys)
-        turns.take_up(self.ledger)
+        turns.take_up(self.ledger, [logged])
         logged = turns.whole(logged)
         texts: dict[str, str] = {}
         with self._model.lock, self._model.without_cache() as backend:
@@ -308,7 +313,8 @@ class Guard:
 
         def is_within() -> bool:
             nonlocal latest
-            latest = self._verdict(verdict._rows, {}, verdict._answer)
+            if self.ledger.state() != verdict._state:
+                latest = self._verdict(verdict._rows, {}, verdict._answer)
             return latest.within
 
         recorded = self.ledger.commit(verdict._rows.rows, model=verdict._rows.model, provided=is_within)
@@ -320,11 +326,12 @@ class Guard:
         (event,) = measured.rows["events"]
         names = {event["by_document"], event["by_entity"]}
         contents = {row["content"] for row in measured.rows["looks"]}
-        _, rows = self.ledger.read("measured", "scores", "disclosures", "mentions")
-        measured.rows["measured"] += [{**row, "kept": False} for row in rows["measured"] if row["score"] in names]
-        for table in ("scores", "disclosures"):
-            measured.rows[table] += [row for row in rows[table] if row["score"] in names]
-        measured.rows["mentions"] += [row for row in rows["mentions"] if row["content"] in contents]
+        with self.ledger.reading() as view:
+            known = view.rows("measured", f"score IN {LISTED}", names)
+            measured.rows["measured"] += [{**row, "kept": False} for row in known]
+            for table in ("scores", "disclosures"):
+                measured.rows[table] += view.rows(table, f"score IN {LISTED}", names)
+            measured.rows["mentions"] += view.rows("mentions", f"content IN {LISTED}", contents)
         return names <= {row["score"] for row in measured.rows["measured"]}
 
     def _scored(self, texts: dict[str, str], ready: ReadyPlan) -> Iterator[PartContent]:
@@ -387,7 +394,8 @@ class Guard:
 
     def _verdict(self, rows: MeasuredAnswers, texts: Mapping[str, str], answer: str) -> GuardVerdict:
         (row,) = rows.rows["events"]
-        book = Book(self.ledger, rows.rows)
+        part = self._parts.beside(rows.rows)
+        book = Book(self.ledger, part)
         event = cast(LedgerEvent, {**row, "order": len(book.events)})
         looks = [look for look in book.looks_of(event, self.budget.kind) if not book.is_allowed(look)]
         earlier: dict[LedgerItem, list[Look]] = {look.item: [] for look in looks}
@@ -413,6 +421,7 @@ class Guard:
             flags=tuple(event["flags"]),
             _rows=rows,
             _answer=answer,
+            _state=part.state,
         )
 
     def _use(self, look: Look, before: Sequence[Look]) -> Use:

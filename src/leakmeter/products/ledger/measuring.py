@@ -36,7 +36,7 @@ from leakmeter.instruments.influence.sources import Source
 from leakmeter.products.ledger import flags
 from leakmeter.products.ledger.keys import ANSWER, RECIPIENT, SUBJECT
 from leakmeter.products.ledger.store import Ledger, kept_texts, other_model
-from leakmeter.products.ledger.tables import KEYS, TEXTS
+from leakmeter.products.ledger.tables import KEYS, LISTED, TEXTS
 from leakmeter.products.ledger.turns import Turns, turn_rows
 from leakmeter.text import permissions
 from leakmeter.text.build import PromptSettings
@@ -334,7 +334,7 @@ def _add_batch(
 ) -> None:
     # Another process may have added them while this one waited.
     known = _known(ledger)
-    turns.take_up(ledger)
+    turns.take_up(ledger, answers)
     new, prompts = list[LoggedAnswer](), dict[str, str]()
     for answer in answers:
         if _is_known(ledger, answer, known, outcome):
@@ -385,8 +385,6 @@ def measured(
     if answers:
         _check_chat(backend)
     policy = None if how.allowed is None else permissions.read(how.allowed)
-    state, stored = ledger.read("measured", "disclosures", "turns")
-    scored = {row["score"]: row["n_tokens"] for row in stored["measured"]}
     rows: dict[str, list[JsonObject]] = {table: [] for table in KEYS}
     result = MeasuredAnswers(rows)
     of_event: dict[int, dict[str, str]] = {number: {} for number in range(len(answers))}
@@ -395,12 +393,21 @@ def measured(
     at: dict[float, list[int]] = {}
     for number, answer in enumerate(answers):
         at.setdefault(flags.scored_at(answer), []).append(number)
+    setups_at: list[tuple[list[Setup], dict[str, dict[int, str]]]] = []
     # A model that gives other temperatures than 1 to nobody refuses them before it has scored anything.
     for temperature, numbers in sorted(at.items(), key=lambda item: item[0] == 1.0):
         setups, result.model = _setups(backend, how, temperature)
-        if state.model not in (None, result.model):
-            raise other_model(ledger.path, state.model or {}, result.model)
         names_of = {setup.unit: {number: setup.key(ledger, answers[number]) for number in numbers} for setup in setups}
+        setups_at.append((setups, names_of))
+    asked = {key for _, names_of in setups_at for names in names_of.values() for key in names.values()}
+    messages = {ledger.keys.message(message.content) for answer in answers for message in answer.messages}
+    with ledger.reading() as view:
+        if result.model is not None and view.state.model not in (None, result.model):
+            raise other_model(ledger.path, view.state.model or {}, result.model)
+        scored = {row["score"]: row["n_tokens"] for row in view.rows("measured", f"score IN {LISTED}", asked)}
+        disclosed = view.rows("disclosures", f"score IN {LISTED}", asked)
+        bare = {row["message"] for row in view.rows("turns", f"message IN {LISTED} AND document IS NULL", messages)}
+    for setups, names_of in setups_at:
         # Of an answer both units are scored or none, since disclosures are made of both.
         missing = {number for names in names_of.values() for number, key in names.items() if key not in scored}
         if work is not None:
@@ -436,9 +443,8 @@ def measured(
                     del of_event[number]
                 else:
                     of_event[number][unit] = key
-    bare = {row["message"] for row in stored["turns"] if row["document"] is None}
     kinds: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for row in (*stored["disclosures"], *rows["disclosures"]):
+    for row in (*disclosed, *rows["disclosures"]):
         kinds[row["score"]].append((row["content"], row["kind"]))
     for number, names in of_event.items():
         answer = answers[number]

@@ -14,9 +14,9 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,6 +71,25 @@ class LedgerState:
     n_commits: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """One whole state of a ledger, while it is read."""
+
+    state: LedgerState
+    _database: sqlite3.Connection = field(repr=False)
+
+    def rows(self, table: str, where: str, *given: str | int | Collection[str] | None) -> list[JsonObject]:
+        """Rows of which a condition holds, in the order they were added; what is given for each '?' of it, a collection
+        for each `LISTED`."""
+        values = [one if isinstance(one, str | int | None) else json.dumps(list(one)) for one in given]
+        return list(select(self._database, table, where=where, given=values))
+
+    def last_number(self, table: str) -> int:
+        """Number of the row that was added last; 0 where there is none."""
+        ((number,),) = self._database.execute(f"SELECT coalesce(max(number), 0) FROM {table}")
+        return int(number)
+
+
 class Ledger:
     """A ledger's directory, which the first commit makes. All methods raise `StoreError` where it cannot be read or
     written, is of another version or key, or has a row that is not what was written."""
@@ -114,6 +133,12 @@ class Ledger:
                 rows[table] = [*old_rows, *select(database, table, len(old_rows))]
             self._held = state, rows
             return state, {table: rows[table] for table in tables or TABLES}
+
+    @contextmanager
+    def reading(self) -> Iterator[View]:
+        """One whole state, of which single rows are read."""
+        with self._reading() as database:
+            yield View(self._state(database), database)
 
     def n_rows(self) -> int:
         with self._reading() as database:
@@ -200,6 +225,7 @@ class Ledger:
                 if database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
                     raise StoreError(f"'{self.file}' is another program's file; give another directory with --ledger")
                 make(database)
+                make_missing(database)
                 database.execute("CREATE TABLE tombstones (kind, day, n_rows)")
                 database.execute("CREATE TABLE ledger (key_check, model, mark, n_commits)")
                 database.execute("INSERT INTO ledger VALUES (?, NULL, hex(randomblob(8)), 0)", (self.keys.check,))
@@ -215,10 +241,13 @@ class Ledger:
         with self._errors():
             self._make_directory()
             make_file(self.file)
-            with closing(connected(self.file, *_PRAGMAS)) as database, transaction(database):
-                if _version(database) == _VERSION:
-                    make_missing(database)
-                yield database
+            with closing(connected(self.file, *_PRAGMAS)) as database:
+                # Beforehand: an index of many rows may lock out those who read, such as who asks within this.
+                with transaction(database):
+                    if _version(database) == _VERSION:
+                        make_missing(database)
+                with transaction(database):
+                    yield database
 
     def vacuum(self) -> None:
         """Write the file anew, so that no byte of what was deleted is left; remove what is half written."""

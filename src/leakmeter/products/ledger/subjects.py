@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -115,6 +116,60 @@ def resolve(names: Iterable[Name], edits: Edits | None = None) -> dict[str, str]
             first = min(heads, key=by_name.index)
             subject = {name: first if head in heads else head for name, head in subject.items()}
     return subject
+
+
+class KnownNames:
+    """Names that are known, found by their words and by the beginnings of their pseudonyms."""
+
+    def __init__(self, names: Iterable[Name] = ()) -> None:
+        self._names: dict[str, Name] = {}
+        self._having: defaultdict[str, list[Name]] = defaultdict(list)
+        self._begun: defaultdict[str, list[str]] = defaultdict(list)
+        for name in names:
+            self.add(name)
+
+    def add(self, name: Name) -> None:
+        if name.entity in self._names:
+            return
+        self._names[name.entity] = name
+        self._begun[name.entity[:LEAST_DIGITS]].append(name.entity)
+        for word in set(name.words):
+            self._having[word].append(name)
+
+    def subjects_of(self, entities: Iterable[str], more: Iterable[Name], edits: Edits) -> dict[str, str]:
+        """Subjects of some names, and of all names of these subjects: what `resolve` says where it is given all that
+        are known, and `more` beside them."""
+        near = KnownNames(more)
+        corrected = {
+            entity
+            for beginning in (*edits.apart, *(name for group in edits.same for name in group))
+            for entity in self._begun.get(beginning[:LEAST_DIGITS], ())
+        }
+        asked = {*entities, *near._names}
+        todo = [self._names[entity] for entity in {*asked, *corrected} if entity in self._names]
+        todo += near._names.values()
+        found = {name.entity: name for name in self._with_fuller(todo, near)}
+        # Of those who may be one person with them, shorter names; and whom else these may be.
+        shorter = [
+            other
+            for name in found.values()
+            for word in set(name.words)
+            for other in (*self._having.get(word, ()), *near._having.get(word, ()))
+            if is_part(other, name)
+        ]
+        found |= {name.entity: name for name in self._with_fuller(shorter, near)}
+        subject_of = resolve(found.values(), edits)
+        subjects = {subject_of[entity] for entity in asked if entity in subject_of}
+        return {entity: subject for entity, subject in subject_of.items() if subject in subjects}
+
+    def _with_fuller(self, names: Iterable[Name], near: KnownNames) -> Iterator[Name]:
+        """Names, and all that they are a part of; what these are a part of is among them."""
+        for name in names:
+            yield name
+            # A name that has it has all its whole words: the rarest says which these may be.
+            whole = [word for word in name.words if not word.endswith(".")]
+            having = [(*self._having.get(word, ()), *near._having.get(word, ())) for word in whole]
+            yield from (other for other in min(having, key=len, default=()) if is_part(name, other))
 
 
 def is_part(some: Name, more: Name) -> bool:

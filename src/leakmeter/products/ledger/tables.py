@@ -177,6 +177,16 @@ KEYS: Final[Mapping[str, str]] = {
     TEXTS: "score",
 }
 """All tables in the file, and columns that no two rows of one share."""
+_ALSO_FOUND_BY: Final[Mapping[str, Sequence[str]]] = {
+    "events": ("recipient", "draw, answer", "by_entity"),
+    "looks": ("content",),
+    "turns": ("message",),
+    "scores": ("target",),
+    "mentions": ("entity",),
+}
+"""Other columns by which rows are found without reading the whole table."""
+LISTED: Final = "(SELECT value FROM json_each(?))"
+"""In a condition, what a list has that is given for it."""
 _HOLDERS: Final = {
     **dict.fromkeys(("looks", "prompts", "turns", "permissions"), ("events", "event")),
     **dict.fromkeys(("scores", "disclosures", TEXTS), ("measured", "score")),
@@ -197,9 +207,18 @@ def make(database: sqlite3.Connection, tables: Iterable[str] = KEYS, *, temporar
 
 
 def make_missing(database: sqlite3.Connection, *, temporary: bool = False) -> None:
-    """Make the tables that a file of an earlier version does not have."""
+    """Make the tables, and, in the file, the indexes, that a file of an earlier version does not have."""
     found = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     make(database, [table for table in KEYS if table not in found], temporary=temporary)
+    if not temporary:
+        _make_indexes(database)
+
+
+def _make_indexes(database: sqlite3.Connection) -> None:
+    for table, several in _ALSO_FOUND_BY.items():
+        for columns in several:
+            name = f"{table}_by_{columns.replace(', ', '_')}"
+            database.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {table} ({columns})")
 
 
 def insert(database: sqlite3.Connection, rows: Rows) -> None:
@@ -213,13 +232,16 @@ def insert(database: sqlite3.Connection, rows: Rows) -> None:
         database.executemany(statement, [_written(table, row) for row in rows.get(table, ())])
 
 
-def select(database: sqlite3.Connection, table: str, first: int = 0) -> Iterator[JsonObject]:
-    """Rows of a table in the order they were added, from number `first` on. `ValueError` if one was changed."""
+def select(
+    database: sqlite3.Connection, table: str, first: int = 0, where: str = "TRUE", given: Sequence[Any] = ()
+) -> Iterator[JsonObject]:
+    """Rows of a table of which a condition holds, in the order they were added, from number `first` on. `ValueError` if
+    one was changed."""
     columns = _columns(table)
     names = columns[:-1]
     reads = [(field.name, _STORED[field.type][1]) for field in TABLES[table] if field.type in _STORED]
-    query = f"SELECT {', '.join(columns)} FROM {table} ORDER BY number LIMIT -1 OFFSET ?"
-    for *values, written in database.execute(query, (first,)):
+    query = f"SELECT {', '.join(columns)} FROM {table} WHERE {where} ORDER BY number LIMIT -1 OFFSET ?"
+    for *values, written in database.execute(query, (*given, first)):
         if written != checksum(values):
             raise ValueError(f"a row of {table} was changed after it was written")
         row = dict(zip(names, values, strict=True))

@@ -16,9 +16,9 @@ from leakmeter.core.record import JsonObject
 from leakmeter.instruments.influence.disclosures import OTHER
 from leakmeter.products.ledger.accounting import Total, total
 from leakmeter.products.ledger.flags import HIDDEN_CALLS, OTHER_PROMPT
-from leakmeter.products.ledger.store import Ledger
+from leakmeter.products.ledger.store import Ledger, LedgerState
 from leakmeter.products.ledger.subjects import Name, read_edits, resolve
-from leakmeter.products.ledger.tables import AllRows, DisclosureRow, EventRow, LookRow, PermissionRow, Rows, ScoreRow
+from leakmeter.products.ledger.tables import AllRows, DisclosureRow, EventRow, LookRow, PermissionRow, ScoreRow
 from leakmeter.stats.stats import Posterior
 from leakmeter.text.permissions import MayKnow
 
@@ -130,14 +130,24 @@ class LedgerDisclosure(NamedTuple):
         return self.is_sensitive and self.allowed != "yes"
 
 
-class Book:
-    """All of a ledger, read once; `further` are rows that are not committed, as if they were. `UsageError` where the
-    file of subjects is not what it should be."""
+class LedgerPart(NamedTuple):
+    """What is asked about of a ledger, with rows that are not committed."""
 
-    def __init__(self, ledger: Ledger, further: Rows | None = None) -> None:
+    state: LedgerState
+    rows: dict[str, list[JsonObject]]
+    """Of all tables."""
+    subject_of: dict[str, str]
+    """By value, its subject."""
+
+
+class Book:
+    """All of a ledger, read once, or a part that was read. `UsageError` where the file of subjects is not what it
+    should be."""
+
+    def __init__(self, ledger: Ledger, part: LedgerPart | None = None) -> None:
         self.ledger = ledger
-        self.state, kept = ledger.read()
-        of_tables = {table: [*table_rows, *(further or {}).get(table, ())] for table, table_rows in kept.items()}
+        self.state, of_tables = ledger.read() if part is None else (part.state, part.rows)
+        self._part = part
         rows = cast(AllRows, of_tables)
         draws, self.n_shared_draws = draws_of(rows["events"])
         prompts: dict[str, set[str]] = defaultdict(set)
@@ -191,6 +201,8 @@ class Book:
 
     @cached_property
     def subject_of(self) -> dict[str, str]:
+        if self._part is not None:
+            return self._part.subject_of
         names = {
             row["entity"]: Name(row["entity"], row["kind"], tuple(row["words"]), tuple(row["initials"]))
             for row in self.mentions

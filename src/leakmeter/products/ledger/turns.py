@@ -18,7 +18,19 @@ from leakmeter.data.traces.answer import Whose
 from leakmeter.data.traces.places import hash_of, normalised
 from leakmeter.products.ledger.keys import DOCUMENT, Keys
 from leakmeter.products.ledger.store import Ledger
+from leakmeter.products.ledger.tables import LISTED
 
+_EACH_PLACE: Final = (
+    f"number IN (SELECT min(number) FROM turns WHERE message IN {LISTED} "
+    "GROUP BY message, document, content, first_character, last_character)"
+)
+"""Of turns: answers that repeat a message have rows of the same."""
+_MAY_KNOW: Final = (
+    "number IN (SELECT min(permissions.number) FROM events JOIN permissions USING (event) WHERE events.recipient IS ? "
+    f"AND permissions.allowed = 'yes' AND permissions.document IN {LISTED} "
+    "GROUP BY permissions.document, permissions.content)"
+)
+"""Of permissions: what a recipient may know."""
 MOST: Final = 100_000
 """Messages that are held."""
 MOST_PLACES: Final = 1_000_000
@@ -36,21 +48,27 @@ class Turns:
         self._called: dict[str, str] = {}
         self._may_know: set[tuple[str | None, str, str]] = set()
 
-    def take_up(self, ledger: Ledger) -> None:
-        """Know the messages of all answers of a ledger."""
-        _, tables = ledger.read("turns", "names", "events", "permissions")
+    def take_up(self, ledger: Ledger, answers: Sequence[LoggedAnswer]) -> None:
+        """Know what a ledger has of the messages of some answers."""
+        messages = {name for answer in answers for name in self._names(answer)}
+        recipients = {self._keys.recipient(answer.recipient, answer.channel) for answer in answers}
+        with ledger.reading() as view:
+            turns = view.rows("turns", _EACH_PLACE, messages)
+            documents = {row["document"] for row in turns if row["document"] is not None}
+            names = view.rows("names", f"pseudonym IN {LISTED} AND kind = ?", documents, DOCUMENT)
+            known = {
+                recipient: view.rows("permissions", _MAY_KNOW, recipient, documents)
+                for recipient in (recipients if documents else ())
+            }
         self._stored, self._bare = {}, set()
-        for row in tables["turns"]:
+        for row in turns:
             if row["document"] is None:
                 self._bare.add(row["message"])
             else:
                 self._stored.setdefault(row["message"], []).append(row)
-        self._called = {row["pseudonym"]: row["name"] for row in tables["names"] if row["kind"] == DOCUMENT}
-        recipients = {row["event"]: row["recipient"] for row in tables["events"]}
+        self._called = {row["pseudonym"]: row["name"] for row in names}
         self._may_know = {
-            (recipients[row["event"]], row["document"], row["content"])
-            for row in tables["permissions"]
-            if row["allowed"] == "yes"
+            (recipient, row["document"], row["content"]) for recipient, rows in known.items() for row in rows
         }
 
     def look(self, answer: LoggedAnswer) -> None:
