@@ -122,7 +122,7 @@ def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
     of_cases = [quantity for quantity in run.kind.quantities if isinstance(quantity, Quantity)]
     texts = [name for name in ("query", "response") if name in frame]
     labels = [name for name in run.kind.label_fields if name == "channel"]
-    assert list(frame.columns) == ["id", *labels, *texts, "verdict", *(quantity.name for quantity in of_cases)]
+    assert list(frame.columns) == ["id", *texts, "verdict", *labels, *(quantity.name for quantity in of_cases)]
     assert list(frame["verdict"]) == [run.kind.findings([case]).headline for case in run.cases]
     for quantity in of_cases:
         least = quantity.lower_bound

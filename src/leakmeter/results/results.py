@@ -172,10 +172,10 @@ class Results(Generic[R]):
 
     # ---- as data -----------------------------------------------------------------------------------------------------
     def to_frame(self, *, detail: bool | str = False) -> pd.DataFrame:
-        """One row a case: 'id', the 'channel', of a turn of a conversation 'conversation', 'turn' and 'recipient', the
-        'query' and the text of the 'response' where results have them, the 'verdict', which is what was found in a
-        sentence, and each quantity under its name; NaN where a case has none, or a lower bound only; inf where it is
-        infinite.
+        """One row a case: 'id', the 'query' and the text of the 'response' where results have them, the 'verdict' (what
+        was found, in a sentence), the 'channel', of a turn of a conversation 'conversation', 'turn' and
+        'recipient' too, and each quantity under its name; NaN where a case has none, or a lower bound only; inf where
+        it is infinite.
 
         Args:
             detail: the rows of each result's own `to_frame` instead, one below the other, with the case's id in a first
@@ -196,7 +196,7 @@ class Results(Generic[R]):
         values = {quantity.name: measured.values(quantity) for quantity in case_quantities(measured)}
         labels = {name: [getattr(case, name) for case in self.cases] for name in self.kind.label_fields}
         said = {name: column for name, column in labels.items() if any(label is not None for label in column)}
-        return pd.DataFrame({"id": measured.ids, **said, **self._texts(), **values})
+        return pd.DataFrame({"id": measured.ids, **self._texts(), **said, **values})
 
     def _texts(self) -> dict[str, list[str]]:
         """Of each case the query, the response and the verdict, where the class of results has them."""
