@@ -209,6 +209,10 @@ def _in_thread(future: Future[_Result], work: Callable[[], _Result], memory_byte
         raise MemoryError from None
 
 
+_BESIDE_BYTES: Final = 32 * 2**20
+"""What other threads of the process may take while a query runs: its own memory is limited by DuckDB before."""
+
+
 class _Ceiling:
     """Holds the process to what it has and what running queries may take, where the system can."""
 
@@ -247,7 +251,7 @@ class _Ceiling:
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         limits = [self._limit_before, hard]
         if self._running:
-            limits.append(self._had_bytes + sum(self._running))
+            limits.append(self._had_bytes + sum(self._running) + _BESIDE_BYTES)
         finite = [limit for limit in limits if limit != resource.RLIM_INFINITY]
         # Where a sandbox forbids it, DuckDB's own limit remains.
         with suppress(OSError, ValueError):
