@@ -15,7 +15,7 @@ import numpy as np
 
 from leakmeter.backends.served.connection import Connection
 from leakmeter.core.plain import visible
-from leakmeter.errors import ScoreError, UnknownNameError, UsageError
+from leakmeter.errors import CapabilityError, ScoreError, UnknownNameError, UsageError
 from leakmeter.overriding import override
 from leakmeter.stats.arrays import FloatArray
 
@@ -151,7 +151,7 @@ class Dialect(ABC):
 
     def probed_log_probs(self, scored: SequenceToScore, setting: RequestSetting) -> ProbeAnswer:
         """As `target_log_probs`, by the same request under a setting; asked of a dialect with the `controls` for it."""
-        raise NotImplementedError
+        raise CapabilityError(f"requests of {self.name} have no such settings")
 
 
 SCORING: Final = RequestSetting(temperature=0.0)

@@ -396,11 +396,7 @@ def _answered(message: Any) -> Any:
 
 def _fits(fields: Fields) -> bool:
     body, answer = fields.get("body", fields.get("request")), fields.get("response")
-    if isinstance(body, Mapping) and ("messages" in body or "body" in body):
-        return True
-    if any(_contents_of(held) is not None for held in (record(body), fields)) and not {"context", "query"} & set(
-        fields
-    ):
+    if isinstance(body, Mapping) and ("messages" in body or "body" in body or _contents_of(body) is not None):
         return True
     if isinstance(answer, Mapping) and ("choices" in answer or isinstance(answer.get("body"), Mapping)):
         return True

@@ -149,7 +149,7 @@ def entry_of(path: Path) -> Entry:
     finished: str | None = None
     n_cases: object = None
     n_finished: int | None = None
-    # What is known of a damaged run is told too.
+    # What is known of a damaged run is listed too.
     with suppress(StoreError):
         if run.is_complete:
             record = run.read_spec()

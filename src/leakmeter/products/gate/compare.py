@@ -273,7 +273,7 @@ def _changed(
     deciding: Sequence[Quantity],
     other_texts: Container[object],
 ) -> tuple[ChangedCase, ...]:
-    """A case that discloses what it did not before is told, whichever quantities were asked for."""
+    """A case that discloses what it did not before is among them, whichever quantities were asked for."""
     numbers: dict[int, list[ChangedNumber]] = {}
     largest: dict[int, tuple[float, ...]] = {}
     decisive: dict[int, float] = {}

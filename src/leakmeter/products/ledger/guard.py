@@ -353,7 +353,7 @@ class Guard:
     ) -> LoggedAnswer:
         named = _retrieved(documents)
         try:
-            turns = labelled(messages_of(_several(messages, "messages")), {}) if messages else []
+            turns = labelled(messages_of(_elements(messages, "messages")), {}) if messages else []
         except Unusable as error:
             raise UsageError(f"the messages cannot be read: {error.reason.sentence}") from None
         if not named and not any(turn.read for turn in turns):
@@ -475,7 +475,7 @@ def _retrieved(documents: str | Mapping[str, Any] | Sequence[Any]) -> list[Retri
     if isinstance(documents, Mapping):
         texts = list(documents.values())
     else:
-        texts = [documents] if is_one else _several(documents, "documents")
+        texts = [documents] if is_one else _elements(documents, "documents")
     out: list[Retrieved] = []
     for number, given in enumerate(texts):
         id_ = None if given_ids is None else name_of(given_ids[number])
@@ -489,7 +489,7 @@ def _retrieved(documents: str | Mapping[str, Any] | Sequence[Any]) -> list[Retri
     return out
 
 
-def _several(value: object, name: str) -> list[Any]:
+def _elements(value: object, name: str) -> list[Any]:
     if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
         raise UsageError(f"{name} has to be a list, and is {kind_of(value)}; give each as an element of it")
     return list(value)
